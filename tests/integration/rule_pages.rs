@@ -6,15 +6,28 @@ use jobgate::cli::topics::{TOPICS, Topic};
 use jobgate::judge::engine::{self, Request};
 use jobgate::judge::facts::{Claim, Fact, FactTable};
 use jobgate::judge::finding::{Finding, Level, Source};
-use jobgate::judge::policy::Policy;
+use jobgate::judge::policy::{Action, Policy};
+use jobgate::judge::rule::Rule;
 use jobgate::judge::rules::RuleSet;
 use jobgate::kinds::Kind;
 use jobgate::local::lint::{self, Claims, Input, Options};
 use jobgate::text::value::Value;
 use jobgate::text::yaml;
 
+/// Returns the default policy, in which a rule warns that is off by default.
+fn policy(rule: &Rule) -> Policy {
+    let rules = match rule.default {
+        Action::Ignore => format!("{{{}: {{action: warn}}}}", rule.id),
+        _ => "{}".to_owned(),
+    };
+    let source = format!(
+        "{{apiVersion: jobgate.dev/v1alpha1, kind: Policy, metadata: {{name: page}}, spec: {{rules: {rules}}}}}"
+    );
+    Policy::parse(&source, "page.yaml").expect("a policy")
+}
+
 /// Judges the workloads of an example, with its claims as facts.
-fn findings(example: &str) -> Vec<Finding> {
+fn findings(example: &str, policy: &Policy) -> Vec<Finding> {
     let values: Vec<Value> = yaml::documents(example.as_bytes())
         .map(|document| document.expect("an example is YAML").value)
         .collect();
@@ -31,9 +44,8 @@ fn findings(example: &str) -> Vec<Finding> {
     }
     let workloads: Vec<&Value> = values.iter().filter(|value| Kind::from_object(value).is_some()).collect();
     assert!(!workloads.is_empty(), "an example shows a workload:\n{example}");
-    let judged = workloads
-        .into_iter()
-        .map(|value| engine::evaluate(&Policy::default(), &facts, &Request::of_file(value, None)));
+    let judged =
+        workloads.into_iter().map(|value| engine::evaluate(policy, &facts, &Request::of_file(value, None)));
     judged.flat_map(|verdict| verdict.findings).collect()
 }
 
@@ -41,8 +53,9 @@ fn each_example(heading: &str, judge: impl Fn(&str, &str, &[Finding])) {
     for rule in &RuleSet::built_in() {
         let found = examples(&rule.page.text(), heading);
         assert!(!found.is_empty(), "the page of {} has an example under {heading}", rule.id);
+        let policy = policy(rule);
         for example in found {
-            judge(&rule.id, &example, &findings(&example));
+            judge(&rule.id, &example, &findings(&example, &policy));
         }
     }
 }

@@ -47,6 +47,7 @@ pub mod settings;
 mod sigterm;
 pub mod simulation;
 pub mod spot;
+mod taking;
 mod tolerations;
 pub mod training;
 pub(crate) mod trust;

@@ -11,7 +11,7 @@ use super::pod::{Phase, PodGroup};
 use super::pod_set::Owner;
 use super::program::times;
 use super::script::Script;
-use super::story::{Assumptions, OTHER_STARTS, Outcome, Summary, decided, lower_for};
+use super::story::{Assumptions, OTHER_STARTS, Outcome, Summary, decided, evictions, lower_for};
 use super::subject::Subject;
 use super::time::{Clock, Time};
 use super::weight::weight;
@@ -137,6 +137,37 @@ impl ObjectStory<'_> {
         ran.map(|()| Remains::from_world(world))
     }
 
+    /// Returns how often Kueue has evicted it after a while, and whether it has ended by then, within some work, of which it takes
+    /// what it does.
+    ///
+    /// # Errors
+    ///
+    /// More work than that.
+    pub(crate) fn evictions(
+        &self,
+        script: &Script,
+        until: Time,
+        work: &mut u64,
+    ) -> Result<(u32, bool), TooLong> {
+        let bounded = Script { most_work: Some(*work), ..script.clone() };
+        let mut world = self.queued_world(Clock::default(), bounded)?;
+        let ran = world.run(until);
+        *work = work.saturating_sub(world.work);
+        ran?;
+        let count = u32::try_from(evictions(&world).len()).unwrap_or(u32::MAX);
+        Ok((count, Summary::of_main(&world).end.is_some()))
+    }
+
+    /// Returns the object in a cluster, with the queue that is assumed of it.
+    fn queued_world(&self, clock: Clock, script: Script) -> Result<World, TooLong> {
+        let queues = operators::assumed_queues(self.manifest, self.subject);
+        let before = match queues.as_slice() {
+            [] => Cow::Borrowed(self.before),
+            queues => Cow::Owned([self.before, queues].concat()),
+        };
+        World::with_object(self.manifest, &before, script, clock).ok_or(TooLong)
+    }
+
     /// Returns the object in a cluster, which does no more than some work. What is made of the object at first takes some.
     fn world_within(&self, clock: Clock, script: &Script, work: &mut u64) -> Result<World, TooLong> {
         *work = work.saturating_sub((weight(self.manifest) / VALUES_A_UNIT) as u64);
@@ -147,14 +178,7 @@ impl ObjectStory<'_> {
     }
 
     fn tell_from(&self, clock: Clock, script: &Script) -> Result<Outcome, TooLong> {
-        let queues = operators::assumed_queues(self.manifest, self.subject);
-        let before = match queues.as_slice() {
-            [] => Cow::Borrowed(self.before),
-            queues => Cow::Owned([self.before, queues].concat()),
-        };
-        let Some(mut world) = World::with_object(self.manifest, &before, script.clone(), clock) else {
-            return Err(TooLong);
-        };
+        let mut world = self.queued_world(clock, script.clone())?;
         self.end_of(&mut world, script)
     }
 

@@ -283,7 +283,7 @@ impl Summary {
 }
 
 /// Returns when Kueue evicted what is simulated, and why.
-fn evictions(world: &World) -> Vec<(Time, String)> {
+pub(super) fn evictions(world: &World) -> Vec<(Time, String)> {
     let is_main = |eviction: &&Eviction| eviction.owner == Some(world.main);
     let evictions = world.cluster.evictions.iter().filter(is_main);
     evictions.map(|one| (one.at, format!("evicted by Kueue ({})", one.reason))).collect()

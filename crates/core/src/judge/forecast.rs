@@ -2,6 +2,7 @@
 //! within bounds that hold for whatever the object says.
 
 pub(super) mod objects;
+pub(super) mod queued;
 
 use std::cell::Cell;
 

@@ -1,6 +1,8 @@
 //! The longest run that Kueue allows an object.
 
+use crate::judge::finding::Level;
 use crate::judge::params::Flag;
+use crate::judge::rule::Cx;
 use crate::kinds::{Field, Part, Run, Workload};
 use crate::text::pointer::Pointer;
 
@@ -45,6 +47,20 @@ impl Kueue {
             _ => Err("is not a positive number of seconds"),
         };
         Some(Self { label: label.pointer, seconds, hidden })
+    }
+
+    /// Notes that the label, which alone limits a run, leaves a Job that has neither failed nor a time to be deleted
+    /// (docs/internals/kubernetes.md#execution-time-in-kueue).
+    pub(super) fn note_no_end(&self, cx: &mut Cx<'_>) {
+        if self.hidden || !cx.workload.kind.is_built_in() {
+            return;
+        }
+        let message =
+            "when its time is over, Kueue suspends the Job: it does not fail, and no TTL deletes it";
+        let finding = cx.report(&self.label, message);
+        finding.at_most(Level::Note).help(
+            "write `activeDeadlineSeconds` below it as well, which fails the Job; it starts anew with each admission",
+        );
     }
 
     fn of_cron_job(object: &Part<'_>) -> Option<Self> {

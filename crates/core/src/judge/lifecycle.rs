@@ -495,9 +495,15 @@ fn a_lost_node_counts_as_its_definition_says() {
                     Workload::from_object(&on_failure).is_some_and(|job| !job.object.at(elastic).is_set())
                 );
             }
+            Disruption::OfPolicies { runs, policies } => {
+                let restart = json!([{"event": "PodEvicted", "action": "RestartJob"}, {"event": "PodFailed", "action": "RestartJob"}]);
+                let restarted = limited(&object, kind, &policies[1..], restart);
+                assert!(!fails(&object) && !fails(&restarted));
+                assert!(fails(&limited(&restarted, kind, &runs[1..], 1.into())));
+            }
         }
     }
-    assert_eq!(seen, 3);
+    assert_eq!(seen, 4);
 }
 
 #[test]

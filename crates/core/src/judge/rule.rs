@@ -12,13 +12,14 @@ use std::sync::Arc;
 use crate::controllers::incident::Incident;
 use crate::judge::action::Action;
 use crate::judge::checks;
-use crate::judge::commands::PodCommands;
+use crate::judge::commands::{CommandLine, PodCommands};
 use crate::judge::cost::Cost;
 use crate::judge::effective::Effective;
 use crate::judge::facts::Facts;
 use crate::judge::finding::{Finding, Level};
 use crate::judge::fold::Folded;
 use crate::judge::forecast::objects::{LeftBehind, Question};
+use crate::judge::forecast::queued::{Evicted, evicted};
 use crate::judge::forecast::{Forecast, forecast};
 use crate::judge::mounts::{PodMounts, Volumes};
 pub use crate::judge::needs::Needs;
@@ -27,7 +28,7 @@ use crate::judge::ranks::{Started, WorkloadReading};
 use crate::judge::request::Request;
 pub use crate::judge::rule_id::RuleId;
 use crate::judge::simulation::{ProgramDefaults, name_of};
-use crate::kinds::{Count, Deadline, Kind, Part, Ranks, Restart, Times, Ttl, Workload};
+use crate::kinds::{Count, Deadline, Kind, Part, PodTemplate, Ranks, Restart, Times, Ttl, Workload};
 use crate::text::meter;
 use crate::text::patch::{self, Op};
 use crate::text::pointer::Pointer;
@@ -186,6 +187,8 @@ pub enum Kinds {
     AsksForRetries,
     /// Kinds that Kueue queues.
     Queued,
+    /// Those of Kubernetes itself: Jobs, alone or by a schedule.
+    QueuedJobs,
 }
 
 impl Kinds {
@@ -218,6 +221,7 @@ impl Kinds {
                 kind.retries.is_some() || kind.runs_counted.is_some() || kind.submitter.is_some()
             }
             Self::Queued => kind.queued_by_kueue,
+            Self::QueuedJobs => kind.queued_by_kueue && kind.is_built_in(),
         }
     }
 
@@ -456,6 +460,24 @@ impl<'a> Cx<'a> {
         let workload = self.workload_in(&fixed)?;
         let reading = WorkloadReading::from_workload(&workload);
         Question { workload: &workload, reading: &reading, ..self.question() }.undisturbed()
+    }
+
+    /// Returns what Kueue does, after an incident, to the Job around a pod template that waits in a queue, by the template's index;
+    /// nothing if it is in none, or there is no short answer. Some operations may have been applied to the object before.
+    pub(super) fn evicted(&self, pod: usize, incident: Incident, ops: &[Op]) -> Option<Evicted> {
+        let ask = |object: &Value, pod: &PodTemplate<'_>, lines: &[CommandLine<'_>]| {
+            evicted(object, pod, lines, self.assumptions, incident, &self.forecast_work)
+        };
+        let lines = &self.commands(pod).containers;
+        // Kueue queues a wrapper, not what is inside.
+        if self.workload.inside.is_some() {
+            return None;
+        }
+        if ops.is_empty() {
+            return ask(self.request.object, &self.workload.pods[pod], lines);
+        }
+        let changed = self.after(ops)?;
+        ask(&changed, self.workload_in(&changed)?.pods.get(pod)?, lines)
     }
 
     /// Returns the pods that run on after a failure, and that nothing stops; nothing where there is no short answer, or only what

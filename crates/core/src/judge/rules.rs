@@ -27,6 +27,7 @@ macro_rules! rules {
 rules! {
     accelerator_container_ends
     accelerator_hours_bounded
+    annotation_at_its_level
     checkpoint_path_persistent
     checkpoint_volume_access
     cron_runs_do_not_overlap
@@ -41,10 +42,12 @@ rules! {
     launcher_nodes_match_pods
     launcher_rendezvous_reachable
     lifecycle_policies_act
+    lost_node_left
     nccl_shared_memory_sized
     operator_retries_bounded
     pod_replacement_policy
     processes_fit_accelerators
+    queue_eviction_ends
     queue_name_is_a_label
     resources_released
     restart_policy
@@ -57,6 +60,7 @@ rules! {
     sweep_retries_per_index
     tpu_slice_complete
     ttl_after_finished
+    voluntary_eviction_blocked
 }
 
 /// The rules that a policy has, sorted by id. Clones share them.

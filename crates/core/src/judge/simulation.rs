@@ -273,9 +273,19 @@ impl QueuedJob {
     #[must_use]
     pub fn from_object(object: &Value, spec: &Pointer) -> Option<Self> {
         let around = spec.parent().and_then(|around| around.find(object))?;
-        let is_job = around.get("kind").is_none_or(|kind| kind.as_str() == Some("Job"));
-        let metadata = around.get("metadata").filter(|_| is_job)?;
-        let mut manifest = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata.clone()});
+        if around.get("kind").is_some_and(|kind| kind.as_str() != Some("Job")) {
+            return None;
+        }
+        let metadata = around.get("metadata").filter(|metadata| metadata.is_object());
+        let mut metadata = metadata.cloned().unwrap_or_else(|| json!({}));
+        // The API server gives a Job without labels those of its pods.
+        let has_labels = |labels: &Value| labels.as_object().is_some_and(|labels| !labels.is_empty());
+        if !metadata.get("labels").is_some_and(has_labels)
+            && let Some(labels) = around.pointer("/spec/template/metadata/labels")
+        {
+            metadata["labels"] = labels.clone();
+        }
+        let mut manifest = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata});
         queue_of(&manifest)?;
         manifest["metadata"]["name"] = "job".into();
         manifest["spec"] = around.get("spec")?.clone();

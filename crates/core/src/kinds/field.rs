@@ -90,6 +90,13 @@ impl<'a> Part<'a> {
         self.set(key, below.iter().rfold(value, |value, key| json!({*key: value})))
     }
 
+    /// Returns the operation that removes a field that there is, and the mapping with it if it has no other.
+    #[must_use]
+    pub(crate) fn removal(&self, key: &'static str) -> Op {
+        let is_alone = self.value.and_then(Value::as_object).is_some_and(|all| all.len() == 1);
+        Op::Remove(if is_alone { self.pointer.clone() } else { &self.pointer / key })
+    }
+
     /// Returns a field.
     #[must_use]
     pub fn get(&self, key: &'static str) -> Self {

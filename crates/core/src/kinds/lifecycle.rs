@@ -167,6 +167,8 @@ pub struct Release {
     pub left: &'static str,
     /// Whether that matters in a job without accelerators, too.
     pub(crate) without_accelerators: bool,
+    /// The field of the limits with which a job in a queue of Kueue does without this one; nothing if Kueue takes any job.
+    pub(crate) queued_without: Option<&'static str>,
 }
 
 impl Release {
@@ -290,5 +292,12 @@ pub enum Disruption {
     OfRole {
         /// The mapping that lets the other pods continue, or start again, without a lost one.
         elastic: Path,
+    },
+    /// Policies decide, and count each restart as a run, whatever the reason is.
+    OfPolicies {
+        /// The field with the number of runs.
+        runs: Path,
+        /// The policies of the whole; a task has more beside its template.
+        policies: Path,
     },
 }

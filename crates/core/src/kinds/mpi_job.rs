@@ -18,6 +18,7 @@ pub(super) const RELEASE: Release = Release {
     twin: None,
     left: "the workers",
     without_accelerators: false,
+    queued_without: None,
 };
 
 /// The operators write a list of hosts, which Open MPI finds by a variable.

@@ -34,6 +34,7 @@ pub(super) const RELEASE: Release = Release {
     twin: None,
     left: "pods that have not ended",
     without_accelerators: false,
+    queued_without: None,
 };
 
 /// Without a limit the training operator restarts failed pods endlessly

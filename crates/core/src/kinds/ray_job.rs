@@ -27,6 +27,8 @@ pub(super) static RAY_JOB: Definition = Definition {
         twin: None,
         left: "the pods of the Ray cluster",
         without_accelerators: true,
+        // Kueue does not queue what runs in a cluster that is there.
+        queued_without: Some("clusterSelector"),
     }),
     wait: Some(Wait {
         choice: Choice { at: &["spec", "submissionMode"], word: "InteractiveMode" },

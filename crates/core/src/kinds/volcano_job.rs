@@ -4,8 +4,8 @@
 use super::definition::{
     Api, CUSTOM, Definition, Finished, Mounted, OnUpdate, Operator, OwnClaims, Ranks,
 };
-use super::field::{Field, Part};
-use super::lifecycle::{Attempts, Deadline, InPlace, Leak, Policies, RunsCounted, Ttl};
+use super::field::{Field, Part, text_in};
+use super::lifecycle::{Attempts, Deadline, Disruption, InPlace, Leak, Policies, RunsCounted, Ttl};
 use super::pods::{Count, Pods, Restart, TEMPLATE, Unset};
 use super::policies::LifecyclePolicy;
 use super::variables;
@@ -38,6 +38,7 @@ pub(super) static VOLCANO_JOB: Definition = Definition {
         remedy: "a policy with `event: TaskFailed` and `action: TerminateJob`, which acts at `maxRetry` restarts of a \
                  task",
     }),
+    disruption: Some(Disruption::OfPolicies { runs: &["spec", "maxRetry"], policies: &["spec", "policies"] }),
     pods: &[Pods {
         at: &["spec", "tasks", "*"],
         template: TEMPLATE,

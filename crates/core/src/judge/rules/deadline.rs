@@ -83,7 +83,8 @@
 //! parameter `kueueMaxExecTime` is true and the object has a queue name (the label
 //! `kueue.x-k8s.io/queue-name`). For a CronJob, only labels in `spec.jobTemplate.metadata.labels` count: its
 //! Jobs do not inherit the CronJob's own labels. The label never replaces a deadline of 0. A finding says why
-//! a label does not count.
+//! a label does not count. Where the label alone limits a Job, a note says what it leaves: Kueue suspends the Job, which
+//! has not failed then, so that no alert sees it and `ttlSecondsAfterFinished` does not delete it.
 //!
 //! A finding about pods that hold accelerators says how many, and for how long at most.
 //!
@@ -314,7 +315,11 @@ fn check_run(cx: &mut Cx<'_>, (index, run): (usize, &Run<'_>), attempts: Attempt
             keeps_pods(cx, index, run);
         }
         Field::Set(_) => keeps_pods(cx, index, run),
-        Field::Unset if bound_by_kueue => {}
+        Field::Unset if bound_by_kueue => {
+            if let Some(kueue) = kueue {
+                kueue.note_no_end(cx);
+            }
+        }
         Field::Unset => is_missing(cx, (index, run, attempts), &field, maximum, kueue.as_ref()),
         Field::Placeholder(_) | Field::Wrong => {}
     }

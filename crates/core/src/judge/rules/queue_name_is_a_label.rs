@@ -63,7 +63,6 @@ use crate::judge::rule::{Cx, Exportable, Kinds, Ratchet, Rule};
 use crate::k8s::names::label_value;
 use crate::kinds::{Field, Kind, Part};
 use crate::text::patch::Op;
-use crate::text::value::Value;
 
 pub(super) fn rule() -> Rule {
     Rule {
@@ -117,9 +116,7 @@ fn moved(labels: &Part<'_>, annotations: &Part<'_>, name: &str) -> Option<Vec<Op
         return None;
     }
     let add = labels.set(QUEUE, name.into())?;
-    let is_alone = annotations.value.and_then(Value::as_object).is_some_and(|all| all.len() == 1);
-    let place = if is_alone { annotations.pointer.clone() } else { annotations.get(QUEUE).pointer };
-    Some(vec![add, Op::Remove(place)])
+    Some(vec![add, annotations.removal(QUEUE)])
 }
 
 #[cfg(test)]

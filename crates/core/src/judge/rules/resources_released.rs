@@ -86,6 +86,10 @@
 //! has a `deletionStrategy`, with which KubeRay refuses the field, or a `clusterSelector`: that cluster is
 //! somebody else's.
 //!
+//! A RayJob in a queue of Kueue needs `shutdownAfterJobFinishes: true` to run at all: the webhook of Kueue (0.19.2,
+//! `pkg/controller/jobs/rayjob`) refuses it otherwise, also with a `deletionStrategy`. Where that webhook is not
+//! there, Kueue suspends the job, and KubeRay 1.7 calls a suspended job without the field invalid, for good.
+//!
 //! What becomes of the other pods after a failure is what the model of `jobgate simulate` says. A RayJob with a
 //! `deletionStrategy` gets a warning if pods run on after its deadline or, where it has none, after its work could not
 //! be submitted. A `jobStatus` is that of what runs in Ray: in both cases it is not `FAILED`, so a rule for that does
@@ -107,9 +111,10 @@ use crate::controllers::incident::Incident;
 use crate::judge::cost::Cost;
 use crate::judge::finding::{Level, Safety};
 use crate::judge::forecast::objects::Cause;
+use crate::judge::kueue::QUEUE;
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cx, Exportable, Fills, Kinds, Rule};
-use crate::kinds::{Held, Leak, PodTemplate, Release, Ttl, Workload};
+use crate::kinds::{Field, Held, Leak, PodTemplate, Release, Ttl, Workload};
 use crate::text::lines::cut;
 use crate::text::patch::Op;
 use crate::text::value::Value;
@@ -138,11 +143,14 @@ fn check(cx: &mut Cx<'_>) {
     }
     let Some(release) = workload.kind.release else { return };
     let limits = &workload.limits;
-    if release.releases(&workload.object, limits) != Some(false) {
-        return;
+    let is_refused = is_refused_in_queue(workload, release);
+    match release.releases(&workload.object, limits) {
+        Some(false) => {}
+        Some(true) if is_refused => return report_refused(cx, release),
+        _ => return,
     }
     if !workload.pods.iter().any(PodTemplate::holds_accelerators) {
-        return report_without_accelerators(cx, release);
+        return report_without_accelerators(cx, release, is_refused);
     }
     if ends_with_its_pod(workload) {
         return;
@@ -161,15 +169,18 @@ fn check(cx: &mut Cx<'_>) {
         _ => format!("`{}` is not set", release.field),
     };
     let ttl = ttl.filter(|_| deletes_all);
-    let until =
-        ttl.map(|ttl| format!(" for {ttl} more seconds (`{}`)", workload.kind.ttl_name())).unwrap_or_default();
+    let until = ttl
+        .map(|ttl| format!(" for {ttl} more seconds (`{}`)", workload.kind.ttl_name()))
+        .unwrap_or_default();
     let held = Held::by_pods(&workload.pods);
     // The cost comes first: a warning may have no room for the rest.
     let cost = held.and_then(|held| Cost::new(held, ttl.map(|ttl| ttl.max(0))));
     let cost = cost.map(|cost| format!("{cost}: ")).unwrap_or_default();
     let left = release.left;
-    let message =
-        format!("{cost}{what}, so {left} run on when the job has ended, and hold their accelerators{until}");
+    let refused = if is_refused { REFUSED } else { "" };
+    let message = format!(
+        "{cost}{what}, so {left} run on when the job has ended, and hold their accelerators{until}{refused}"
+    );
     let help = format!("write `{}: {word}`, {}", release.field, release.effect(workload.kind.ttl_name()));
     if field.is_set() {
         let fix = Op::Replace(field.pointer.clone(), value);
@@ -195,19 +206,55 @@ fn check(cx: &mut Cx<'_>) {
     }
 }
 
+/// What comes before all else of a job in a queue, to follow a sentence.
+const REFUSED: &str = "; Kueue refuses the job in a queue without it";
+
+/// Tells whether Kueue refuses to take a job into its queue as long as it does not release its pods.
+fn is_refused_in_queue(workload: &Workload<'_>, release: Release) -> bool {
+    let Some(except) = release.queued_without else { return false };
+    let queue = workload.object.at(workload.kind.run_metadata).at(&["labels", QUEUE]);
+    let field = workload.limits.get(release.field);
+    workload.inside.is_none()
+        && queue.text().set().is_some_and(|queue| !queue.is_empty())
+        && !workload.limits.get(except).is_set()
+        && matches!(field.bool(), Field::Unset | Field::Set(false))
+}
+
+/// Reports a job with another way to release its pods, which Kueue does not take into its queue.
+fn report_refused(cx: &mut Cx<'_>, release: Release) {
+    let workload = cx.workload;
+    let name = release.field;
+    let field = workload.limits.get(name);
+    let message = format!("Kueue refuses a {} in a queue without `{name}: true`", workload.kind.name);
+    let other = release.unless.iter().find(|other| workload.limits.get(other).is_set());
+    let instead = other.map(|other| format!(" instead of `{other}`")).unwrap_or_default();
+    if let Some(finding) = cx.report_field(&field, message) {
+        finding
+            .instead_of_fill(Level::Warn)
+            .at_most(Level::Warn)
+            .help(format!("write `{name}: true`{instead}"));
+    }
+}
+
 /// Reports pods that run on after a failure, and that nothing stops.
 fn report_left_behind(cx: &mut Cx<'_>, leak: Leak) {
     let workload = cx.workload;
     let decides = |release: Release| release.unless.iter().any(|field| workload.limits.get(field).is_set());
     // The field that releases pods is reported instead.
-    if !workload.pods.iter().any(PodTemplate::holds_accelerators) || !workload.kind.release.is_none_or(decides) {
+    if !workload.pods.iter().any(PodTemplate::holds_accelerators)
+        || !workload.kind.release.is_none_or(decides)
+    {
         return;
     }
     let Some(left) = cx.left_behind() else { return };
     let short = |role: &str| cut(role, MAX_ROLE_BYTES, "…").escape_debug().to_string();
     let (when, which) = match &left.cause {
-        Cause::PodFailed(role) => (format!("when a pod of `{}` exits with 1", short(role)), "the others run on"),
-        Cause::PodsOverdue(role) => (format!("when `{}` passes its deadline", short(role)), "the others run on"),
+        Cause::PodFailed(role) => {
+            (format!("when a pod of `{}` exits with 1", short(role)), "the others run on")
+        }
+        Cause::PodsOverdue(role) => {
+            (format!("when `{}` passes its deadline", short(role)), "the others run on")
+        }
         Cause::Deadline => ("after the deadline".to_owned(), "its pods run on"),
         Cause::NotSubmitted => ("when the work cannot be submitted".to_owned(), "its pods run on"),
     };
@@ -236,12 +283,12 @@ fn report_left_behind(cx: &mut Cx<'_>, leak: Leak) {
 
 /// Reports a job without accelerators whose pods keep running. The webhook does not fill here: what the pods
 /// hold costs less than the loss of a cluster that somebody still looks at.
-fn report_without_accelerators(cx: &mut Cx<'_>, release: Release) {
+fn report_without_accelerators(cx: &mut Cx<'_>, release: Release, is_refused: bool) {
     let workload = cx.workload;
     let field = release.place(&workload.object, &workload.limits);
     // Somebody may look at a finished run, and the rule `deadline` reports what a deadline does without the
     // field.
-    let is_said = workload.has_finished() || workload.deadline().is_set();
+    let is_said = workload.has_finished() || workload.deadline().is_set() && !is_refused;
     // Nor where a wrong type hides what the pods hold.
     let is_hidden = workload.pods.is_empty() || Held::by_pods(&workload.pods).is_none();
     if !release.without_accelerators || is_said || is_hidden {
@@ -249,7 +296,10 @@ fn report_without_accelerators(cx: &mut Cx<'_>, release: Release) {
     }
     let is = if field.is_set() { "is `false`" } else { "is not set" };
     let (name, left) = (release.field, release.left);
-    let message = format!("`{name}` {is}, so {left} run on when the job has ended, until somebody deletes them");
+    let refused = if is_refused { REFUSED } else { "" };
+    let message = format!(
+        "`{name}` {is}, so {left} run on when the job has ended, until somebody deletes them{refused}"
+    );
     let fix = if field.is_set() {
         Some(Op::Replace(field.pointer.clone(), release.value()))
     } else {

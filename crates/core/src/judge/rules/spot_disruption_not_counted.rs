@@ -1,10 +1,11 @@
-//! The loss of a spot node does not count as a failure of the job.
+//! The loss of a spot node, or another eviction that is to come, does not count as a failure of the job.
 //!
 //! ## Why
 //!
 //! A provider takes spot nodes back when it likes, and the pods on them end with an error. A Job counts each
 //! of them as a failure of the program: after the sixth (`backoffLimit`) it fails for good, with days of
-//! training in it, though nothing is wrong with the program.
+//! training in it, though nothing is wrong with the program. So it does with pods of a low priority, which the
+//! scheduler preempts for others.
 //!
 //! ## Bad
 //!
@@ -45,7 +46,8 @@
 //! ## Fix
 //!
 //! Safe: writes the `podFailurePolicy` of the example, and `podReplacementPolicy: Failed`, the only value
-//! that the API server accepts beside it. It is unsafe where the author has chosen another value. Only for
+//! that the API server accepts beside it. It is unsafe where the author has chosen another value, and for pods
+//! that are on no spot nodes. Only for
 //! Jobs and CronJobs with `restartPolicy: Never`, without a `podFailurePolicy`, and without several pods that
 //! are numbered (`completionMode: Indexed`), which may wait for each other.
 //!
@@ -76,6 +78,21 @@
 //! (note, with what one loss costs), or their restarts with it are more than `backoffLimit`, and the first loss ends
 //! the job: that is what `jobgate simulate --what spot` says. Other kinds have no field for it.
 //!
+//! **Volcano Job.** A policy that restarts the job counts each eviction as a run, as a failure does: `maxRetry` is
+//! the number of runs (3 by default), whatever ends them, and no action is free. What ends a job at the first
+//! eviction is a policy that terminates or aborts it: a pod that dies on SIGTERM has failed, which fires
+//! `PodFailed` before `PodEvicted`. Without a policy a pod that is gone is made again, uncounted. A job with a policy
+//! for `PodEvicted` is a note even if nothing shows that its pods will be evicted. That is what Volcano 1.15.1 was
+//! recorded to do, and what `jobgate simulate --what spot` says; it asks about one eviction.
+//!
+//! **Preemption.** Pods whose `priorityClassName` is one of the parameter `preemptibleClasses` are looked at in the
+//! same way, as a note: whether others preempt them depends on who comes. What the scheduler preempts has the
+//! condition `DisruptionTarget`, as what is lost with a spot node.
+//!
+//! **A queue of Kueue** counts nothing: it suspends what it evicts, and pods that are deleted by that are no
+//! failures of a Job, and no restarts of a JobSet (Kueue 0.19.2 and JobSet 0.12 were recorded). So a queue name
+//! alone is not reported.
+//!
 //! **Time to end.** A pod on a spot node has 15 seconds on GKE, 30 on AKS and 120 on EKS and with Karpenter,
 //! whatever its `terminationGracePeriodSeconds`. A larger one is a note; so is an unset one, which means 30,
 //! on GKE, if the pod has a `preStop` hook or traps signals. GKE 1.35 and later can be set up to give spot
@@ -86,17 +103,20 @@
 //! * <https://kubernetes.io/docs/concepts/workloads/controllers/job/#pod-failure-policy>
 //! * <https://cloud.google.com/kubernetes-engine/docs/concepts/spot-vms>
 //! * <https://github.com/kubernetes-sigs/jobset/tree/main/site/static/examples/failure-policy>
+//! * <https://kubernetes.io/docs/concepts/scheduling-eviction/pod-priority-preemption/>
+//! * <https://github.com/volcano-sh/volcano/issues/2560>
 
 use std::cell::OnceCell;
 
 use crate::controllers::incident::Incident;
 use crate::controllers::story::Ending;
-use crate::judge::finding::{Finding, Level, Part as FindingPart, Place, Safety};
+use crate::judge::finding::{Finding, Level, Safety};
 use crate::judge::forecast::Forecast;
 use crate::judge::peers::{others_wait, runs_torchrun};
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cx, Exportable, Kinds, Rule};
-use crate::judge::spot::{Selected, selected};
+use crate::judge::spot::Spot;
+use crate::judge::taking::{PREEMPTIBLE, Taking};
 use crate::kinds::{Container, Disruption, Field, Part, PodTemplate};
 use crate::text::lines::cut;
 use crate::text::meter;
@@ -106,9 +126,11 @@ use crate::text::value::{Value, json};
 pub(super) fn rule() -> Rule {
     Rule {
         problem: "Loss of a spot node counted as a failure".into(),
-        summary: "The loss of a spot node does not count as a failure of the job".into(),
+        summary: "The loss of a spot node, or another eviction that is to come, does not count as a failure of the job".into(),
         kinds: Kinds::WithDisruption,
+        // Lowered to a note where it is not certain that pods are taken from their nodes.
         default: Action::Warn,
+        params: &[PREEMPTIBLE.0],
         incident: Some(Incident::Spot),
         export: Exportable::No("it reads node affinities and commands, which CEL does not do well"),
         ..Rule::new("spot-disruption-not-counted", check)
@@ -120,6 +142,9 @@ const ENOUGH: i64 = 20;
 
 /// `backoffLimit` of a Job that sets none.
 const DEFAULT_RETRIES: i64 = 6;
+
+/// `maxRetry` of a job that sets none, or 0.
+const DEFAULT_RUNS: i64 = 3;
 
 /// `terminationGracePeriodSeconds` of a pod that sets none.
 const DEFAULT_GRACE_SECONDS: i64 = 30;
@@ -136,23 +161,31 @@ pub(super) const MEETS: &str = "write an `elasticPolicy`, with which the others 
 fn check(cx: &mut Cx<'_>) {
     let workload = cx.workload;
     let Some(disruption) = workload.kind.disruption else { return };
+    if let Disruption::OfPolicies { runs, policies } = disruption {
+        of_policies(cx, &workload.object.at(runs), &workload.object.at(policies));
+    }
     // Read once: there may be many templates.
     let (is_free, is_shared) = (OnceCell::new(), OnceCell::new());
     for (index, pod) in workload.pods.iter().enumerate() {
-        let Some(spot) = selected(&pod.spec) else { continue };
+        let Some(taking) = Taking::of_pods(cx, pod) else { continue };
         match disruption {
-            Disruption::FailsJob => of_job(cx, index, &spot),
+            Disruption::FailsJob => of_job(cx, index, &taking),
             Disruption::FailsSet { restarts, rules, uncounted } => {
-                let rules = || workload.object.at(rules).mappings().any(|rule| restarts_free(&rule, uncounted));
+                let rules =
+                    || workload.object.at(rules).mappings().any(|rule| restarts_free(&rule, uncounted));
                 if !*is_free.get_or_init(rules) {
-                    of_set(cx, index, &spot, &workload.object.at(restarts), uncounted);
+                    of_set(cx, index, &taking, &workload.object.at(restarts), uncounted);
                 }
             }
             Disruption::OfRole { elastic } => {
-                of_role(cx, index, &spot, *is_shared.get_or_init(|| others_wait(workload, elastic)));
+                of_role(cx, index, &taking, *is_shared.get_or_init(|| others_wait(workload, elastic)));
             }
+            // The job has one number of runs for all of its tasks.
+            Disruption::OfPolicies { .. } => {}
         }
-        time_to_end(cx, pod, &spot);
+        if let Some(spot) = taking.spot {
+            time_to_end(cx, pod, &taking, spot);
+        }
     }
 }
 
@@ -191,7 +224,7 @@ fn retries(spec: &Part<'_>) -> Option<i64> {
 fn report<'c>(
     cx: &'c mut Cx<'_>,
     policy: &Part<'_>,
-    spot: &Selected,
+    taking: &Taking,
     message: String,
 ) -> Option<&'c mut Finding> {
     let finding = if policy.is_set() {
@@ -199,20 +232,16 @@ fn report<'c>(
     } else {
         cx.missing(&policy.pointer, message)
     };
-    finding.map(|finding| selects(finding, spot))
+    finding.map(|finding| taking.finish(finding))
 }
 
-fn selects<'c>(finding: &'c mut Finding, spot: &Selected) -> &'c mut Finding {
-    finding.label(Place::Here(spot.place.clone(), FindingPart::Value), "selects spot nodes")
-}
-
-/// Returns how many other pods fail with one whose spot node is lost, if that is more than the Job survives.
-fn fail_with_it(cx: &Cx<'_>, index: usize) -> Option<u32> {
-    let forecast = cx.forecast(index, Incident::Spot).filter(Forecast::exceeds_limit)?;
+/// Returns how many other pods fail with one that is taken, if that is more than the Job survives.
+fn fail_with_it(cx: &Cx<'_>, index: usize, taking: &Taking) -> Option<u32> {
+    let forecast = cx.forecast(index, taking.incident).filter(Forecast::exceeds_limit)?;
     Some(forecast.at_once - 1).filter(|others| *others > 0)
 }
 
-fn of_job(cx: &mut Cx<'_>, index: usize, spot: &Selected) {
+fn of_job(cx: &mut Cx<'_>, index: usize, taking: &Taking) {
     let pod = &cx.workload.pods[index];
     let spec = &pod.around;
     let policy = spec.get(POLICY);
@@ -220,7 +249,7 @@ fn of_job(cx: &mut Cx<'_>, index: usize, spot: &Selected) {
         return;
     }
     let retries = retries(spec);
-    let others = fail_with_it(cx, index);
+    let others = fail_with_it(cx, index, taking);
     let counted = match (retries, others) {
         (Some(retries), Some(others)) => format!(
             "as a failure of the Job, and the {others} other pods fail with it: the first ends the Job, which \
@@ -231,7 +260,7 @@ fn of_job(cx: &mut Cx<'_>, index: usize, spot: &Selected) {
         }
         (None, _) => "as a failure of its index".to_owned(),
     };
-    let message = format!("each loss of a spot node of {} counts {counted}", spot.spot.provider);
+    let message = format!("each {} counts {counted}", taking.each);
     let is_never = pod.spec.get("restartPolicy").text() == Field::Set("Never");
     const NEEDED: &str = "`podFailurePolicy` that ignores the condition `DisruptionTarget`";
     let help = match (is_never, policy.is_set()) {
@@ -248,13 +277,14 @@ fn of_job(cx: &mut Cx<'_>, index: usize, spot: &Selected) {
         && spec.get("completionMode").text() != Field::Set("NonIndexed")
         && pod.count.most != Some(1);
     let fix = if is_never && !policy.is_set() && is_served && !is_gang { ignores(spec) } else { None };
-    let Some(finding) = report(cx, &policy, spot, message) else { return };
+    let Some(finding) = report(cx, &policy, taking, message) else { return };
     finding.help(help);
     if others.is_none() && retries.is_none_or(|retries| retries >= ENOUGH) {
         finding.at_most(Level::Note);
     }
     if let Some((safety, ops)) = fix {
-        finding.fix(safety, ops);
+        let is_certain = taking.spot.is_some();
+        finding.fix(if is_certain { safety } else { Safety::Unsafe }, ops);
     }
 }
 
@@ -280,13 +310,7 @@ fn ignores(spec: &Part<'_>) -> Option<(Safety, Vec<Op>)> {
     Some((safety, ops))
 }
 
-fn of_set(
-    cx: &mut Cx<'_>,
-    index: usize,
-    spot: &Selected,
-    restarts: &Part<'_>,
-    uncounted: &'static str,
-) {
+fn of_set(cx: &mut Cx<'_>, index: usize, taking: &Taking, restarts: &Part<'_>, uncounted: &'static str) {
     let pod = &cx.workload.pods[index];
     let spec = &pod.around;
     let policy = spec.get(POLICY);
@@ -299,14 +323,14 @@ fn of_set(
         Some(times) => format!("and all of the set starts again, {times} times at most (`maxRestarts`)"),
         None => "and all of the set starts again".to_owned(),
     };
-    let others = fail_with_it(cx, index);
+    let others = fail_with_it(cx, index, taking);
     let of_job = match (retries(spec), others) {
         (Some(0), _) => "fails its Job".to_owned(),
         (Some(_), Some(others)) => format!("fails its Job, as the {others} other pods fail with it"),
         (Some(retries), None) => format!("counts as a failure; after {retries} its Job fails"),
         (None, _) => "counts as a failure of its index; its Job fails".to_owned(),
     };
-    let message = format!("each loss of a spot node of {} {of_job}, {then}", spot.spot.provider);
+    let message = format!("each {} {of_job}, {then}", taking.each);
     let needs = match pod.spec.get("restartPolicy").text() {
         Field::Set("Never") => "",
         _ => "`restartPolicy: Never`, ",
@@ -317,14 +341,14 @@ fn of_set(
     );
     let is_enough = of_set.is_none_or(|times| times >= ENOUGH)
         || others.is_none() && retries(spec).is_none_or(|times| times >= ENOUGH);
-    let Some(finding) = report(cx, &policy, spot, message) else { return };
+    let Some(finding) = report(cx, &policy, taking, message) else { return };
     finding.help(help);
     if is_enough {
         finding.at_most(Level::Note);
     }
 }
 
-fn of_role(cx: &mut Cx<'_>, index: usize, spot: &Selected, others_wait: bool) {
+fn of_role(cx: &mut Cx<'_>, index: usize, taking: &Taking, others_wait: bool) {
     let pod = &cx.workload.pods[index];
     let field = pod.around.get("restartPolicy");
     let Some(unset) = cx.workload.kind.retries.map(|retries| retries.unset) else { return };
@@ -334,11 +358,11 @@ fn of_role(cx: &mut Cx<'_>, index: usize, spot: &Selected, others_wait: bool) {
         Field::Placeholder(_) | Field::Wrong => return,
     };
     let role = cut(pod.role().unwrap_or_default(), MAX_ROLE_BYTES, "…").escape_debug().to_string();
-    let provider = spot.spot.provider;
     let code = runs_torchrun(cx.commands(index)).then_some(TORCHRUN_ON_SIGTERM);
     const ENDS: &str = "write `restartPolicy: OnFailure`, and an `elasticPolicy` if other pods should go on";
     let is = format!("`restartPolicy` of `{role}` is `{word}`");
-    let ends = format!("the loss of one spot node of {provider} ends the job");
+    let (one, that) = taking.once();
+    let ends = format!("{one} ends the job");
     let mut loss = None;
     let (message, help, level) = match word {
         "Never" => (format!("{is}: {ends}"), ENDS, Level::Warn),
@@ -346,16 +370,17 @@ fn of_role(cx: &mut Cx<'_>, index: usize, spot: &Selected, others_wait: bool) {
             (format!("{is}, and torchrun exits with 1 on SIGTERM: {ends}"), ENDS, Level::Warn)
         }
         "OnFailure" | "Always" if others_wait => {
-            let alone =
-                format!("a pod of `{role}` that loses its spot node of {provider} starts again alone: the others");
-            match cx.forecast_object(index, Incident::Spot, code) {
+            let alone = format!("a pod of `{role}` {that} starts again alone: the others");
+            match cx.forecast_object(index, taking.incident, code) {
                 Some(Forecast { outcome, why: Some(why), .. }) if outcome.ending == Ending::Fails => {
                     (format!("{ends}: {why}"), MEETS, Level::Warn)
                 }
                 Some(forecast) if forecast.outcome.ending == Ending::Completes => {
                     let lost = forecast.loss();
                     loss = Some(lost);
-                    let message = format!("{alone} hang until they time out, and one loss costs about {lost}");
+                    let once = if taking.spot.is_some() { "loss" } else { "preemption" };
+                    let message =
+                        format!("{alone} hang until they time out, and one {once} costs about {lost}");
                     (message, MEETS, Level::Note)
                 }
                 _ => (format!("{alone} hang until they time out"), MEETS, Level::Note),
@@ -365,14 +390,55 @@ fn of_role(cx: &mut Cx<'_>, index: usize, spot: &Selected, others_wait: bool) {
     };
     let finding = cx.report_field(&field, message);
     if let Some(finding) = finding {
-        selects(finding, spot).help(help).at_most(level).costs(loss);
+        taking.finish(finding).help(help).at_most(level).costs(loss);
+    }
+}
+
+/// Reports a job whose policies count what takes its pods as a run, or end it.
+fn of_policies(cx: &mut Cx<'_>, runs: &Part<'_>, policies: &Part<'_>) {
+    let Some(most) = runs.int().or_default(DEFAULT_RUNS) else { return };
+    let most = if most == 0 { DEFAULT_RUNS } else { most };
+    for (index, pod) in cx.workload.pods.iter().enumerate() {
+        let own = pod.around.get("policies");
+        let of_policy = || Taking::of_policy(own.mappings().chain(policies.mappings()));
+        let Some(taking) = Taking::of_pods(cx, pod).or_else(of_policy) else { continue };
+        let ends = |most: i64| {
+            let op = if runs.value.is_some() { Op::Replace } else { Op::Add };
+            let op = op(runs.pointer.clone(), most.into());
+            Some(cx.forecast_object_after(index, taking.incident, None, &[op])?.outcome.ending)
+        };
+        let (field, message, help) = match (ends(most), ends(ENOUGH)) {
+            (Some(Ending::Fails), Some(Ending::Fails)) => (
+                policies,
+                format!("{} ends the job, by its `policies`", taking.once().0),
+                "a pod that ends on SIGTERM with another status than 0 fires `PodFailed` before `PodEvicted`: \
+                 restart the job on both"
+                    .to_owned(),
+            ),
+            (Some(_), Some(Ending::Completes)) if ends(1) == Some(Ending::Fails) => {
+                let by_default = if runs.is_set() { "" } else { " by default" };
+                let message = format!(
+                    "each {} is one of the {most} runs of the job (`maxRetry`{by_default}), as each failure is",
+                    taking.each
+                );
+                (runs, message, format!("write a higher `maxRetry`, e.g. {ENOUGH}: no restart of Volcano is free"))
+            }
+            _ => continue,
+        };
+        if let Some(finding) = cx.report_field(field, message) {
+            taking.finish(finding).help(help);
+            if most >= ENOUGH {
+                finding.at_most(Level::Note);
+            }
+        }
+        return;
     }
 }
 
 /// Reports pods on spot nodes that do not get all of their grace period.
-fn time_to_end(cx: &mut Cx<'_>, pod: &PodTemplate<'_>, spot: &Selected) {
+fn time_to_end(cx: &mut Cx<'_>, pod: &PodTemplate<'_>, taking: &Taking, spot: &Spot) {
     let field = pod.spec.get("terminationGracePeriodSeconds");
-    let most = spot.spot.seconds_to_end;
+    let most = spot.seconds_to_end;
     // The API server writes the default into built-in kinds.
     let seconds = match field.int().or_default(DEFAULT_GRACE_SECONDS) {
         Some(DEFAULT_GRACE_SECONDS) if !pod.containers().any(|one| handles_signals(&one)) => return,
@@ -383,11 +449,12 @@ fn time_to_end(cx: &mut Cx<'_>, pod: &PodTemplate<'_>, spot: &Selected) {
     let message = format!(
         "`terminationGracePeriodSeconds` {what} {seconds}, but a pod on a spot node of {} gets {most} seconds \
          to end",
-        spot.spot.provider
+        spot.provider
     );
     let finding = cx.report_field(&field, message);
     if let Some(finding) = finding {
-        selects(finding, spot)
+        taking
+            .finish(finding)
             .at_most(Level::Note)
             .help(format!("write checkpoints so that at most {most} seconds are needed at the end"));
     }

@@ -70,7 +70,8 @@
 //! The rule is silent for pods that work together: with a launcher for several nodes, `mpirun`, `ssh`, a
 //! variable with the address of another pod (`MASTER_ADDR`, `COORDINATOR_ADDRESS`), a `subdomain`, a topology
 //! of Kueue's (`kueue.x-k8s.io/podset-required-topology`), or the mark of a group of pods that are scheduled
-//! together. It is silent as well where a script only prints the index. It does
+//! together. It is silent as well where a script only prints the index, and where the Job waits in a queue of Kueue
+//! that would evict the other indexes when one has failed (`queue-eviction-ends`). It does
 //! not look into JobSets, whose Jobs fail together. The field needs Kubernetes 1.29, or 1.28 with the feature
 //! gate `JobBackoffLimitPerIndex`.
 //!
@@ -82,6 +83,7 @@
 use crate::controllers::incident::{Duration, Incident};
 use crate::judge::finding::{Level, Part as FindingPart, Place, Safety};
 use crate::judge::forecast::Forecast;
+use crate::judge::forecast::queued::Evicted;
 use crate::judge::peers::{is_group, use_of_index, works_with_others};
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cx, Exportable, Kinds, Rule};
@@ -92,7 +94,9 @@ use crate::text::pointer::Pointer;
 pub(super) fn rule() -> Rule {
     Rule {
         problem: "Retries shared by all indexes".into(),
-        summary: "Each index of a sweep has retries of its own, so that one bad index does not end the others".into(),
+        summary:
+            "Each index of a sweep has retries of its own, so that one bad index does not end the others"
+                .into(),
         kinds: Kinds::JobSpecs,
         // Lowered to a note for a sweep without retries per index.
         default: Action::Warn,
@@ -142,6 +146,12 @@ fn check(cx: &mut Cx<'_>) {
              bad index ends the others{after}"
         );
         let ops = fix(pod);
+        // In a queue it would end no better.
+        let is_evicted = |evicted: Evicted| !evicted.has_ended && evicted.count > 0;
+        if ops.as_ref().is_some_and(|ops| cx.evicted(index, Incident::CrashLoop, ops).is_some_and(is_evicted))
+        {
+            continue;
+        }
         let finding = if limit.is_set() {
             Some(cx.report(&limit.pointer, message))
         } else {
