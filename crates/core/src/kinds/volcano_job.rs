@@ -4,7 +4,7 @@
 use super::definition::{
     Api, CUSTOM, Definition, Finished, Mounted, OnUpdate, Operator, OwnClaims, Ranks,
 };
-use super::field::{Field, Part, text_in};
+use super::field::{Field, Part};
 use super::lifecycle::{Attempts, Deadline, Disruption, InPlace, Leak, Policies, RunsCounted, Ttl};
 use super::pods::{Count, Pods, Restart, TEMPLATE, Unset};
 use super::policies::LifecyclePolicy;
