@@ -178,6 +178,8 @@ pub enum Kinds {
     WithDisruption,
     /// Kinds that Kueue queues.
     Queued,
+    /// Kinds whose `managedBy` may name another controller.
+    Managed,
 }
 
 impl Kinds {
@@ -205,6 +207,7 @@ impl Kinds {
             Self::WithRetries => kind.retries.is_some(),
             Self::WithDisruption => kind.disruption.is_some(),
             Self::Queued => kind.queued_by_kueue,
+            Self::Managed => kind.manager.is_some() || kind.has_jobs(),
         }
     }
 
@@ -389,7 +392,9 @@ impl<'a> Cx<'a> {
     pub(super) fn forecast_after(&self, pod: usize, incident: Incident, ops: &[Op]) -> Option<Forecast> {
         let fixed = self.after(ops)?;
         let workload = self.workload_in(&fixed)?;
-        let lines = &self.commands(pod).containers;
+        // They may change its commands.
+        let reading = WorkloadReading::from_workload(&workload);
+        let lines = workload.pods.get(pod).map(|_| &reading.commands(pod).containers)?;
         forecast(workload.pods.get(pod)?, lines, self.assumptions, incident, &self.forecast_work)
     }
 

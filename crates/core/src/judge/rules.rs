@@ -33,19 +33,23 @@ rules! {
     deadline
     env_reference_resolves
     exit_status_kept
+    exit_status_on_sigterm
     gang_restarts_together
     gpu_toleration
     image_pinned_across_pods
     launcher_flags_exist
     launcher_nodes_match_pods
     launcher_rendezvous_reachable
+    managed_by_known
     nccl_shared_memory_sized
+    node_name_bypasses_scheduler
     operator_retries_bounded
     pod_replacement_policy
     processes_fit_accelerators
     queue_name_is_a_label
     resources_released
     restart_policy
+    sidecar_ends
     signal_reaches_trainer
     spot_disruption_not_counted
     spot_taint_tolerated

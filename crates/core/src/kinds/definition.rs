@@ -60,6 +60,9 @@ pub struct Definition {
     pub retries: Option<Retries>,
     /// How the loss of a node, such as a spot node, is counted.
     pub disruption: Option<Disruption>,
+    /// The value of `managedBy` in its limits that its own controller takes; nothing if it has no such field, if its
+    /// controller does not look at it, or if its objects are Jobs.
+    pub manager: Option<&'static str>,
     /// Whether Kueue queues its runs by a label of [`Self::run_metadata`].
     pub queued_by_kueue: bool,
     /// Where the pods are.
@@ -315,6 +318,7 @@ pub const CUSTOM: Definition = Definition {
     replaces_in_place: None,
     retries: None,
     disruption: None,
+    manager: None,
     queued_by_kueue: false,
     pods: &[],
     schedule: None,

@@ -5,6 +5,7 @@ use super::definition::{Api, CUSTOM, Children, Definition, Finished, Operator};
 use super::job::RESTART_HELP;
 use super::lifecycle::{Attempts, Choice, Deadline, Leak, Release, Released, Wait};
 use super::pods::{Count, Pods, Restart, TEMPLATE, Template, Unset};
+use crate::controllers::managers;
 
 pub(super) static RAY_JOB: Definition = Definition {
     group: "ray.io",
@@ -35,6 +36,7 @@ pub(super) static RAY_JOB: Definition = Definition {
         at: &["spec", "deletionStrategy", "deletionRules"],
         remedy: "a rule with `policy: DeleteCluster` and `condition: {jobDeploymentStatus: Failed}`",
     }),
+    manager: Some(managers::RAY),
     queued_by_kueue: true,
     pods: &[
         Pods {
