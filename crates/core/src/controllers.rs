@@ -13,6 +13,7 @@ pub mod indexes;
 pub mod job;
 mod kubelet;
 pub mod live;
+pub(crate) mod managers;
 pub mod meta;
 pub mod object;
 pub mod object_story;

@@ -22,7 +22,7 @@ mod variables;
 mod workload;
 
 pub(crate) use claims::OwnClaim;
-pub(crate) use colocation::{Among, on_one_node, on_several_nodes};
+pub(crate) use colocation::{Among, HOSTNAME, on_one_node, on_several_nodes};
 pub(crate) use count::PodCount;
 pub use definition::{
     Api, CUSTOM, Children, Definition, Finished, Hosts, LabelValue, Mounted, OnUpdate, Operator, OwnClaims,

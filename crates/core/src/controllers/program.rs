@@ -161,15 +161,17 @@ pub(super) struct ApartProgram {
     saved: Vec<(Indexes, Time)>,
     /// Work that was done twice, summed over pods.
     pub(super) lost: Time,
-    /// Work of pods that did all of theirs, summed.
+    /// Work of pods that did all of theirs, summed, and how many there were.
     finished: Time,
+    finishes: u32,
     /// Whether a pod succeeded before it had done its work.
-    pub(super) is_half_done: bool,
+    pub(super) has_ended_early: bool,
 }
 
 impl ApartProgram {
     pub(super) fn new(plan: ProgramPlan) -> Self {
-        Self { plan, saved: Vec::new(), lost: Time::START, finished: Time::START, is_half_done: false }
+        let (saved, lost, finished) = (Vec::new(), Time::START, Time::START);
+        Self { plan, saved, lost, finished, finishes: 0, has_ended_early: false }
     }
 
     /// Returns the work that is done, summed over pods.
@@ -178,8 +180,15 @@ impl ApartProgram {
         saved.fold(self.finished, |all, saved| all + saved)
     }
 
+    /// Tells whether so many successes, if they are known, are more than the pods that did their work: one that is in deletion may
+    /// count as failed although it succeeds.
+    pub(super) fn is_half_done(&self, succeeded: Option<u32>) -> bool {
+        self.has_ended_early && succeeded.is_none_or(|succeeded| succeeded > self.finishes)
+    }
+
     /// Notes that pods did their work.
     pub(super) fn finish(&mut self, members: &Indexes) {
+        self.finishes = self.finishes.saturating_add(members.len());
         self.finished = self.finished + times(self.plan.runtime, members.len());
         self.forget(members);
     }

@@ -248,7 +248,8 @@ impl Summary {
         let (lost, done) = world.work(world.main).unwrap_or_default();
         let runtime = plan.map_or(Time::START, |plan| plan.runtime);
         let wanted = plan.filter(|plan| plan.peers != Peers::Independent).map(|_| runtime);
-        let is_half_done = world.is_half_done(world.main, wanted);
+        let succeeded = Some(self.status.succeeded).filter(|succeeded| *succeeded > 0);
+        let is_half_done = world.is_half_done(world.main, wanted, succeeded);
         let ending = match (self.end.as_ref().map(|end| end.is_success), &decided) {
             (Some(true), _) if is_half_done => Ending::CompletesHalfDone,
             (Some(true), _) => Ending::Completes,

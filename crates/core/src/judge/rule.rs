@@ -189,6 +189,8 @@ pub enum Kinds {
     Queued,
     /// Those of Kubernetes itself: Jobs, alone or by a schedule.
     QueuedJobs,
+    /// Kinds whose `managedBy` may name another controller.
+    Managed,
 }
 
 impl Kinds {
@@ -222,6 +224,7 @@ impl Kinds {
             }
             Self::Queued => kind.queued_by_kueue,
             Self::QueuedJobs => kind.queued_by_kueue && kind.is_built_in(),
+            Self::Managed => kind.manager.is_some() || kind.has_jobs(),
         }
     }
 
@@ -407,7 +410,9 @@ impl<'a> Cx<'a> {
     pub(super) fn forecast_after(&self, pod: usize, incident: Incident, ops: &[Op]) -> Option<Forecast> {
         let fixed = self.after(ops)?;
         let workload = self.workload_in(&fixed)?;
-        let lines = &self.commands(pod).containers;
+        // They may change its commands.
+        let reading = WorkloadReading::from_workload(&workload);
+        let lines = workload.pods.get(pod).map(|_| &reading.commands(pod).containers)?;
         forecast(workload.pods.get(pod)?, lines, self.assumptions, incident, &self.forecast_work)
     }
 

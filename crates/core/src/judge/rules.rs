@@ -34,6 +34,7 @@ rules! {
     deadline
     env_reference_resolves
     exit_status_kept
+    exit_status_on_sigterm
     failure_policy_rules_reachable
     gang_restarts_together
     gpu_toleration
@@ -43,7 +44,9 @@ rules! {
     launcher_rendezvous_reachable
     lifecycle_policies_act
     lost_node_left
+    managed_by_known
     nccl_shared_memory_sized
+    node_name_bypasses_scheduler
     operator_retries_bounded
     pod_replacement_policy
     processes_fit_accelerators
@@ -53,6 +56,7 @@ rules! {
     restart_policy
     retries_cover_a_gang
     retries_take_effect
+    sidecar_ends
     signal_reaches_trainer
     spot_disruption_not_counted
     spot_taint_tolerated

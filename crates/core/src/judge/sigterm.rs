@@ -13,7 +13,8 @@ use crate::kinds::PodTemplate;
 use crate::text::meter;
 use crate::text::shell::{After, Place};
 use crate::text::value::Value;
-use action::{Around, TrapAction, is_exit, only_waits};
+pub(crate) use action::is_exit;
+use action::{Around, TrapAction, only_waits};
 
 /// What SIGTERM does to a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,7 +12,8 @@ use crate::kinds::pod::PodTemplate;
 use crate::text::placeholder;
 use crate::text::value::Value;
 
-const HOSTNAME: &str = "kubernetes.io/hostname";
+/// The label with the name of a node's host.
+pub(crate) const HOSTNAME: &str = "kubernetes.io/hostname";
 
 /// Which pods must share the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

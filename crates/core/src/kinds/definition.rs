@@ -75,6 +75,9 @@ pub struct Definition {
     pub waits_for_itself: for<'a> fn(&Part<'a>) -> Option<Part<'a>>,
     /// How the loss of a node, such as a spot node, is counted.
     pub disruption: Option<Disruption>,
+    /// The value of `managedBy` in its limits that its own controller takes; nothing if it has no such field, if its
+    /// controller does not look at it, or if its objects are Jobs.
+    pub manager: Option<&'static str>,
     /// Whether Kueue queues its runs by a label of [`Self::run_metadata`].
     pub queued_by_kueue: bool,
     /// Where the pods are.
@@ -339,6 +342,7 @@ pub const CUSTOM: Definition = Definition {
     never_without: None,
     waits_for_itself: |_| None,
     disruption: None,
+    manager: None,
     queued_by_kueue: false,
     pods: &[],
     schedule: None,

@@ -11,6 +11,7 @@ use super::job::RESTART_HELP;
 use super::lifecycle::{Attempts, Choice, Deadline, Disruption, Ttl};
 use super::pods::{Count, Pods, Restart, TEMPLATE, Times, Unset};
 use super::variables;
+use crate::controllers::managers;
 
 /// JobSet writes `OnFailure` into a template without a policy.
 pub(super) const RESTART: Restart = Restart::OfTemplate {
@@ -56,6 +57,7 @@ pub(super) static JOB_SET: Definition = Definition {
         rules: &["spec", "failurePolicy", "rules"],
         uncounted: UNCOUNTED,
     }),
+    manager: Some(managers::JOB_SET),
     queued_by_kueue: true,
     pods: &[Pods {
         at: &["spec", "replicatedJobs", "*", "template", "spec"],

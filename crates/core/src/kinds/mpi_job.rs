@@ -4,6 +4,7 @@
 use super::definition::{Api, CUSTOM, Children, Definition, Hosts, Ranks, Retired};
 use super::lifecycle::{Choice, Deadline, Release, Released, Ttl, Wait};
 use super::pods::{Count, Pods, Restart, TEMPLATE};
+use crate::controllers::managers;
 
 /// Returns the default number of pods of a role.
 pub(super) fn unset(role: &str) -> i64 {
@@ -58,6 +59,7 @@ pub(super) static MPI_JOB: Definition = Definition {
         help: "write `launcherCreationPolicy: AtStartup`, or let a queue such as Kueue admit all pods at once",
     }),
     release: Some(RELEASE),
+    manager: Some(managers::MPI),
     queued_by_kueue: true,
     pods: &[Pods {
         at: &["spec", "mpiReplicaSpecs", "*"],

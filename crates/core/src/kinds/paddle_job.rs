@@ -5,6 +5,7 @@ use super::definition::{Api, CUSTOM, Definition};
 use super::lifecycle::Deadline;
 use super::pods::{Count, Elastic, Pods, TEMPLATE};
 use super::py_torch_job::{RELEASE, RESTART, RETIRED, RETRIES, TTL};
+use crate::controllers::managers;
 
 pub(super) static PADDLE_JOB: Definition = Definition {
     group: "kubeflow.org",
@@ -18,6 +19,7 @@ pub(super) static PADDLE_JOB: Definition = Definition {
     ttl: TTL,
     release: Some(RELEASE),
     retries: Some(RETRIES),
+    manager: Some(managers::TRAINING),
     queued_by_kueue: true,
     pods: &[Pods {
         at: &["spec", "paddleReplicaSpecs", "*"],

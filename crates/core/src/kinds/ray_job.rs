@@ -7,6 +7,7 @@ use super::lifecycle::{
     Attempts, Borrowed, Choice, Deadline, Leak, Release, Released, Submitter, Wait,
 };
 use super::pods::{Count, Pods, Restart, TEMPLATE, Template, Unset};
+use crate::controllers::managers;
 
 pub(super) static RAY_JOB: Definition = Definition {
     group: "ray.io",
@@ -56,6 +57,7 @@ pub(super) static RAY_JOB: Definition = Definition {
         at: &["spec", "deletionStrategy", "deletionRules"],
         remedy: "a rule with `policy: DeleteCluster` and `condition: {jobDeploymentStatus: Failed}`",
     }),
+    manager: Some(managers::RAY),
     queued_by_kueue: true,
     pods: &[
         Pods {

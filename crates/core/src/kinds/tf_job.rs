@@ -6,6 +6,7 @@ use super::lifecycle::{Deadline, Retries};
 use super::pods::{Count, Pods, TEMPLATE};
 use super::py_torch_job::{RELEASE, RESTART, RETIRED, RETRIES_NEVER, TTL};
 use super::variables;
+use crate::controllers::managers;
 
 pub(super) static TF_JOB: Definition = Definition {
     group: "kubeflow.org",
@@ -24,6 +25,7 @@ pub(super) static TF_JOB: Definition = Definition {
         ..RETRIES_NEVER
     }),
     never_without: Some("Worker"),
+    manager: Some(managers::TRAINING),
     queued_by_kueue: true,
     pods: &[Pods {
         at: &["spec", "tfReplicaSpecs", "*"],

@@ -2,6 +2,7 @@
 //! (docs/internals/batch-kinds.md#trainjob).
 
 use super::definition::{Api, CUSTOM, Children, Definition, Finished, Reference};
+use crate::controllers::managers;
 
 /// The API server's message about an immutable field.
 const IMMUTABLE: &str = "field is immutable";
@@ -17,6 +18,7 @@ pub(super) static TRAIN_JOB: Definition = Definition {
         (&["spec", "podSpecOverrides"], "use `spec.runtimePatches`"),
         (&["spec", "podTemplateOverrides"], "use `spec.runtimePatches`"),
     ],
+    manager: Some(managers::TRAINER),
     queued_by_kueue: true,
     // No release of the trainer has a TTL.
     schema_of: "Trainer 2.3",

@@ -6,6 +6,7 @@ use super::lifecycle::{Deadline, Retries};
 use super::pods::{Count, Pods, TEMPLATE};
 use super::py_torch_job::{RELEASE, RESTART, RETIRED, RETRIES_NEVER, TTL};
 use super::variables;
+use crate::controllers::managers;
 
 pub(super) static XG_BOOST_JOB: Definition = Definition {
     group: "kubeflow.org",
@@ -19,6 +20,7 @@ pub(super) static XG_BOOST_JOB: Definition = Definition {
     ttl: TTL,
     release: Some(RELEASE),
     retries: Some(Retries { fails_when_deleted: &["OnFailure", "Always"], ..RETRIES_NEVER }),
+    manager: Some(managers::TRAINING),
     queued_by_kueue: true,
     pods: &[Pods {
         at: &["spec", "xgbReplicaSpecs", "*"],

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::super::admission::PodDemand;
 use super::super::indexes::Indexes;
+use super::super::managers;
 use super::super::time::Time;
 use crate::text::placeholder::is_placeholder;
 use crate::text::value::Value;
@@ -200,8 +201,7 @@ impl JobSpec {
                 .map(|policy| list(policy, "rules").filter_map(FailureRule::from_rule).collect()),
             success_policy: success_policy
                 .map(|policy| list(policy, "rules").map(SuccessRule::from_rule).collect()),
-            is_managed_by_other: text(spec, "managedBy")
-                .is_some_and(|manager| manager != "kubernetes.io/job-controller"),
+            is_managed_by_other: text(spec, "managedBy").is_some_and(|manager| manager != managers::JOB),
             restarts_in_place: text(pod, "restartPolicy") == Some("OnFailure"),
             grace: seconds(pod, "terminationGracePeriodSeconds").unwrap_or(GRACE),
             containers: containers(pod),

@@ -16,6 +16,7 @@ mod validation;
 mod workers;
 
 use super::super::cluster::{Cluster, Controller};
+use super::super::managers;
 use crate::text::value::Value;
 pub(super) use asked::{asked, asked_of_cluster};
 use ray_cluster::RayClusterController;
@@ -50,7 +51,7 @@ pub(super) fn controllers() -> Vec<Box<dyn Controller>> {
 /// Tells whether another controller manages an object (`spec.managedBy`, `utils/util.go`).
 fn is_managed_by_other(spec: &Value) -> bool {
     let manager = spec.get("managedBy").and_then(Value::as_str);
-    manager.is_some_and(|manager| manager != "ray.io/kuberay-operator")
+    manager.is_some_and(|manager| manager != managers::RAY)
 }
 
 /// How the names of clusters begin that are random in reality.

@@ -74,6 +74,10 @@ fn exit_code_zero_on_sigterm_is_half_the_work() {
     spec["podReplacementPolicy"] = "Failed".into();
     let outcome = told(&spec, Incident::Drain, &Assumptions { term, ..assumptions(Peers::Independent) });
     assert_eq!(outcome.ending, Ending::CompletesHalfDone);
+    // It has failed by then, and is replaced.
+    spec["podReplacementPolicy"] = "TerminatingOrFailed".into();
+    let outcome = told(&spec, Incident::Drain, &Assumptions { term, ..assumptions(Peers::Independent) });
+    assert_eq!((outcome.ending, outcome.made), (Ending::Completes, 2));
 }
 
 #[test]

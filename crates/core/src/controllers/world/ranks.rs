@@ -44,7 +44,7 @@ impl World {
             && program.ended_early(pods)
             && let Some(JobProgram::Apart(apart)) = self.running.get_mut(&root)
         {
-            apart.is_half_done = true;
+            apart.has_ended_early = true;
         }
         if was_working && pods.restarts > restarts {
             let count = pods.count();
@@ -163,12 +163,13 @@ impl World {
         self.observe_ranks(root, 0);
     }
 
-    /// Tells whether an object counts work as done that is not: pods that succeeded before the program did all of it.
+    /// Tells whether an object counts work as done that is not: pods that succeeded before the program did all of it. `succeeded`
+    /// is how many it counts, if that is known.
     #[must_use]
-    pub(crate) fn is_half_done(&self, root: Owner, wanted: Option<Time>) -> bool {
+    pub(crate) fn is_half_done(&self, root: Owner, wanted: Option<Time>, succeeded: Option<u32>) -> bool {
         match self.running.get(&root) {
             Some(JobProgram::Gang(gang)) => wanted.is_some_and(|wanted| gang.done(self.now) < wanted),
-            Some(JobProgram::Apart(apart)) => apart.is_half_done,
+            Some(JobProgram::Apart(apart)) => apart.is_half_done(succeeded),
             None => false,
         }
     }

@@ -54,8 +54,7 @@
 //! then. After `||`, it is a note as well, since the container waits only after a failure.
 //!
 //! A container without an accelerator in such a pod (a sidecar, a server of TensorBoard) keeps the pod from
-//! ending, and its GPUs with it. That is a note; since Kubernetes 1.29 such a container belongs into
-//! `initContainers` with `restartPolicy: Always`.
+//! ending, and its GPUs with it. That is a finding of `sidecar-ends`.
 //!
 //! A launcher of an MPIJob that waits forever after `mpirun` keeps its workers, and the accelerators that they
 //! have.
@@ -70,15 +69,14 @@
 //! * <https://kubernetes.io/docs/concepts/workloads/controllers/job/#job-termination-and-cleanup>
 //! * <https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/>
 
-use crate::judge::commands::{Command, CommandLine, Launcher, PodCommands, Token, base_name};
+use crate::judge::commands::{CommandLine, Launcher, PodCommands};
+use crate::judge::endless::{EndlessCommand, deadline, waits};
 use crate::judge::finding::{Level, Part as FindingPart, Place};
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cx, Exportable, Kinds, Rule};
-use crate::judge::training::{drives_others, quoted};
-use crate::kinds::{Deadline, PodTemplate, Restart, Run, accelerator};
-use crate::text::meter;
+use crate::judge::training::drives_others;
+use crate::kinds::{Deadline, PodTemplate, Restart, accelerator};
 use crate::text::pointer::Pointer;
-use crate::text::shell::After;
 
 pub(super) fn rule() -> Rule {
     Rule {
@@ -90,9 +88,6 @@ pub(super) fn rule() -> Rule {
         ..Rule::new("accelerator-container-ends", check)
     }
 }
-
-/// A `sleep` of so many seconds or more counts as endless.
-const LONG: f64 = 86400.0;
 
 fn check(cx: &mut Cx<'_>) {
     let workload = cx.workload;
@@ -111,10 +106,12 @@ fn check(cx: &mut Cx<'_>) {
         if is_served || matches!(pod.form.restart, Restart::Free) || !pod.holds_accelerators() {
             continue;
         }
-        let deadline = deadline(workload.run_of(pod), pod);
-        for line in &lines.containers {
+        let deadline = deadline(workload, pod);
+        // Others are sidecars: `sidecar-ends`.
+        let own = |line: &&CommandLine<'_>| line.container.part.value.is_some_and(accelerator::is_requested_by);
+        for line in lines.containers.iter().filter(own) {
             if let Some(end) = waits(line) {
-                report(cx, line, &end, deadline.as_ref(), lines.containers.len());
+                report(cx, line, &end, deadline.as_ref());
             }
         }
     }
@@ -129,7 +126,7 @@ fn on_others(cx: &mut Cx<'_>, lines: &[&PodCommands<'_>]) {
         if !launches || !workload.pods.iter().any(is_held) {
             continue;
         }
-        let deadline = deadline(workload.run_of(pod), pod);
+        let deadline = deadline(workload, pod);
         for line in &lines.containers {
             let starts =
                 line.launches().any(|launch| launch.launcher == Launcher::Mpi && launch.is_certain());
@@ -154,20 +151,9 @@ fn on_others(cx: &mut Cx<'_>, lines: &[&PodCommands<'_>]) {
     }
 }
 
-fn report(cx: &mut Cx<'_>, line: &CommandLine<'_>, end: &EndlessCommand<'_>, deadline: Option<&Pointer>, all: usize) {
+fn report(cx: &mut Cx<'_>, line: &CommandLine<'_>, end: &EndlessCommand<'_>, deadline: Option<&Pointer>) {
     let what = end.what();
     let at = end.words.first().map_or_else(|| line.container.part.pointer.clone(), |word| line.place(word));
-    if !line.container.part.value.is_some_and(accelerator::is_requested_by) {
-        if all > 1 {
-            let message =
-                format!("{what}, so the pod does not end when its other containers have, and holds GPUs");
-            cx.report(&at, message).at_most(Level::Note).help(
-                "let it end with the others, or make it a sidecar: an item of `initContainers` with \
-                 `restartPolicy: Always`",
-            );
-        }
-        return;
-    }
     let (message, level) = match (deadline, end.after_failure) {
         (_, true) => (format!("{what}: after a failure the container holds its accelerators"), Level::Note),
         (Some(_), _) => {
@@ -180,108 +166,4 @@ fn report(cx: &mut Cx<'_>, line: &CommandLine<'_>, end: &EndlessCommand<'_>, dea
     if let Some(deadline) = deadline {
         finding.label(Place::Here(deadline.clone(), FindingPart::Value), "the deadline");
     }
-}
-
-/// Returns the deadline of the run or of its pods.
-fn deadline(run: &Run<'_>, pod: &PodTemplate<'_>) -> Option<Pointer> {
-    [run.deadline(), pod.spec.get("activeDeadlineSeconds")]
-        .into_iter()
-        .find_map(|deadline| deadline.is_set().then_some(deadline.pointer))
-}
-
-/// The command that a container never gets past.
-struct EndlessCommand<'c> {
-    words: &'c [Token],
-    of_loop: bool,
-    /// Whether it runs only if the command before has failed.
-    after_failure: bool,
-}
-
-impl EndlessCommand<'_> {
-    /// Returns what it does, for a message.
-    fn what(&self) -> String {
-        match self.of_loop {
-            true => format!("the loop around {} never ends", quoted(self.words)),
-            false if sleeps(self.words).is_some_and(f64::is_finite) => {
-                format!("{} waits for a day or more", quoted(self.words))
-            }
-            false => format!("{} never ends", quoted(self.words)),
-        }
-    }
-}
-
-/// Returns the command or loop at the end of a container that never ends.
-fn waits<'c>(line: &'c CommandLine<'_>) -> Option<EndlessCommand<'c>> {
-    let first = line.commands.first()?;
-    let Some(shell) = line.shells.first().filter(|shell| shell.first) else {
-        return (line.shells.is_empty() && is_endless(first)).then_some(EndlessCommand {
-            words: &first.words,
-            of_loop: false,
-            after_failure: false,
-        });
-    };
-    let own = || line.commands.iter().filter(|command| command.shell == Some(0));
-    // The script may not get to its end.
-    let last = shell.last.and_then(|last| line.commands.get(last));
-    for command in own().filter(|command| last.is_none_or(|last| !std::ptr::eq(*command, last))) {
-        meter::spend(1);
-        let leaves = matches!(command.program.as_str(), "exit" | "return") || command.exec;
-        let is_sure = command.before != Some(After::Or) && command.place.in_loop.is_none();
-        if leaves && !fails(command) && is_sure {
-            return None;
-        }
-    }
-    if let Some(last) = shell.last_loop {
-        let body = line.commands.get(last.head.filter(|_| last.endless && !last.leaves)?)?;
-        return Some(EndlessCommand { words: &body.words, of_loop: true, after_failure: false });
-    }
-    let last = last?;
-    is_endless(last).then_some(EndlessCommand { words: &last.words, of_loop: false, after_failure: last.place.branch })
-}
-
-/// Tells whether a command ends a script in a branch, with a failure: otherwise the script goes on.
-fn fails(command: &Command) -> bool {
-    let status = command.words.get(1).and_then(Token::known).and_then(|status| status.parse::<i64>().ok());
-    command.program == "exit" && command.place.branch && status.is_some_and(|status| status != 0)
-}
-
-/// Tells whether a command runs forever, or for a day or more.
-fn is_endless(command: &Command) -> bool {
-    if command.timeout {
-        return false;
-    }
-    match command.program.as_str() {
-        "sleep" => sleeps(&command.words).is_some_and(|time| time >= LONG),
-        "tail" => {
-            let words: Option<Vec<&str>> = command.words.iter().skip(1).map(Token::known).collect();
-            let follows = |word: &&str| {
-                word.starts_with("--follow")
-                    || !word.starts_with("--") && word.starts_with('-') && word.contains(['f', 'F'])
-            };
-            words.is_some_and(|words| words.contains(&"/dev/null") && words.iter().any(follows))
-        }
-        _ => false,
-    }
-}
-
-/// Returns the seconds that a `sleep` takes; nothing for other commands, and where they are not known.
-fn sleeps(words: &[Token]) -> Option<f64> {
-    let (program, times) = words.split_first()?;
-    let times: Option<Vec<f64>> = times.iter().map(|word| seconds(word.known()?)).collect();
-    times.filter(|_| base_name(&program.word.text) == "sleep").map(|times| times.iter().sum())
-}
-
-/// Returns the seconds of an argument of `sleep`.
-fn seconds(text: &str) -> Option<f64> {
-    if matches!(text.to_ascii_lowercase().as_str(), "inf" | "infinity") {
-        return Some(f64::INFINITY);
-    }
-    let factor = match text.as_bytes().last()? {
-        b's' => 1.0,
-        b'm' => 60.0,
-        b'h' => 3600.0,
-        b'd' => 86400.0,
-        _ => return text.parse().ok(),
-    };
-    text[..text.len() - 1].parse::<f64>().ok().map(|number| number * factor)
 }

@@ -49,7 +49,7 @@
 //!
 //! ## Fix
 //!
-//! Writes `concurrencyPolicy: Forbid`, with which a run is skipped while the last one is still going. Safe
+//! Writes `concurrencyPolicy: Forbid`, with which a run waits while the last one is still going. Safe
 //! where the field is not set, unsafe where the author has written `Allow`.
 //!
 //! ## Details
@@ -61,8 +61,7 @@
 //!
 //! The rule says five more things about a schedule:
 //!
-//! * With `Forbid` and a deadline longer than the time between two runs, a run that hangs makes the
-//!   CronJob skip others (note).
+//! * With `Forbid` and a deadline longer than the time between two runs, a run that hangs holds others up (note).
 //! * With `Forbid`, a lost node is the end of all runs. The pod on a node that stops answering stays `Terminating`,
 //!   and its Job never becomes `Complete` or `Failed`, whatever its deadline and `podReplacementPolicy` are, so the
 //!   CronJob waits for it. That is what `jobgate simulate --what node-lost` says. A deadline that is shorter than the
@@ -70,21 +69,28 @@
 //!   better (warning for runs that hold accelerators, unsafe fix). With a longer deadline, the note above says it. The
 //!   CronJob goes on when the pod is gone: delete the Node, give it the taint
 //!   `node.kubernetes.io/out-of-service=nodeshutdown:NoExecute`, or delete the pod with `--force`.
-//! * With `startingDeadlineSeconds` below 10, runs may never start, because the controller looks only every
-//!   ten seconds (warning).
+//! * With `startingDeadlineSeconds: 0` no run ever starts: the controller looks 100 ms after the time of a run. Below
+//!   10, runs may be dropped, as they are due for so long only (warning).
 //! * With `failedJobsHistoryLimit: 0`, nothing is left of a run that failed, neither its status nor its logs
 //!   (note).
 //! * If both the day of the month and the day of the week are restricted, the CronJob runs on days that match
 //!   either of them (note): `0 0 13 * 5` runs every Friday and on every 13th.
 //!
+//! **`Forbid` and `startingDeadlineSeconds`** are often misread. `Forbid` alone skips nothing for good: a run that is due
+//! while the last one is going stays due, and starts as soon as that has ended, at whatever time of day. Of several that
+//! wait, only the latest runs. Runs of 90 minutes each hour follow one another without a pause. A run is dropped
+//! only when it has waited for longer than `startingDeadlineSeconds`: with `startingDeadlineSeconds: 300`, that is a run
+//! whose predecessor took five minutes more than the time between two runs.
+//!
 //! ## References
 //!
 //! * <https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/#concurrency-policy>
+//! * <https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/#starting-deadline>
 //! * <https://pkg.go.dev/github.com/robfig/cron/v3#hdr-CRON_Expression_Format>
 
 use crate::controllers::incident::Incident;
 use crate::controllers::story::Ending;
-use crate::judge::finding::{Level, Safety};
+use crate::judge::finding::{Level, Part as FindingPart, Place, Safety};
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cx, Exportable, Kinds, Rule};
 use crate::k8s::cron::Schedule;
@@ -108,8 +114,8 @@ const POLICY: &str = "concurrencyPolicy";
 /// A node stops answering, and its Node stays.
 const LOST: Incident = Incident::NodeLost;
 
-/// How often the controller checks schedules, in seconds.
-const POLL_SECONDS: i64 = 10;
+/// With less time to start, in seconds, a run may be dropped: Kubernetes' documentation says so.
+const LEAST_SECONDS: i64 = 10;
 
 /// The longest name of a claim or schedule to repeat.
 const MAX_NAME_BYTES: usize = 60;
@@ -132,11 +138,12 @@ fn check(cx: &mut Cx<'_>) {
         }
     }
     let late = cron.get("startingDeadlineSeconds");
-    if let Field::Set(seconds @ 0..POLL_SECONDS) = late.int() {
-        let message = format!(
-            "`startingDeadlineSeconds` is {seconds}, but the controller looks every {POLL_SECONDS} seconds: \
-             runs may never start"
-        );
+    if let Field::Set(seconds @ 0..LEAST_SECONDS) = late.int() {
+        let message = match seconds {
+            0 => "`startingDeadlineSeconds` is 0: no run ever starts, since the controller looks after the time of a run"
+                .to_owned(),
+            _ => format!("`startingDeadlineSeconds` is {seconds}: a run that the controller would start later is dropped"),
+        };
         cx.report(&late.pointer, message).at_most(Level::Warn).help("write at least 10, or remove it");
     }
     let history = cron.get("failedJobsHistoryLimit");
@@ -174,14 +181,7 @@ fn overlap(cx: &mut Cx<'_>, cron: &Part<'_>, schedule: &Schedule) {
             (Some(shared), _) => report_overlap(cx, cron, shared, period),
             (None, Some(seconds)) if seconds < period => report_lost_node(cx, cron),
             (None, Some(seconds)) if seconds > period => {
-                let all = if stops_at_lost_node(cx) { ", and all are after the loss of a node" } else { "" };
-                let message = format!(
-                    "a run may take {seconds} seconds and the next is due after {period}: \
-                     it is skipped while the last one runs (`{POLICY}: Forbid`){all}"
-                );
-                cx.report(&deadline.pointer, message)
-                    .at_most(Level::Note)
-                    .help("write a deadline shorter than the time between two runs");
+                report_wait(cx, cron, &deadline, seconds, period);
             }
             (None, _) => {}
         }
@@ -209,10 +209,35 @@ fn report_lost_node(cx: &mut Cx<'_>, cron: &Part<'_>) {
     finding.fix(Safety::Unsafe, vec![Op::Replace(policy.pointer, "Replace".into())]);
 }
 
+/// Reports runs that wait for one another, or are dropped because they wait for too long.
+fn report_wait(cx: &mut Cx<'_>, cron: &Part<'_>, deadline: &Part<'_>, seconds: u64, period: u64) {
+    let late = cron.get("startingDeadlineSeconds");
+    let waits = match late.int() {
+        Field::Unset => None,
+        Field::Set(late) if late >= 0 => u64::try_from(late).ok().filter(|late| *late < seconds - period),
+        _ => return,
+    };
+    let then = match waits {
+        Some(late) => {
+            format!("it is dropped if it waits for more than {late} seconds (`startingDeadlineSeconds`)")
+        }
+        None => "it starts as soon as the last one has ended, and of several only the latest".to_owned(),
+    };
+    let lost = if stops_at_lost_node(cx) { "; after the loss of a node none starts" } else { "" };
+    let message = format!(
+        "a run may take {seconds} seconds and the next is due after {period}: with `{POLICY}: Forbid`, {then}{lost}"
+    );
+    let finding = cx.report(&deadline.pointer, message);
+    finding.at_most(Level::Note).help("write a deadline shorter than the time between two runs");
+    if waits.is_some() {
+        finding.label(Place::Here(late.pointer, FindingPart::Value), "how long a run stays due");
+    }
+}
+
 fn report_overlap(cx: &mut Cx<'_>, cron: &Part<'_>, shared: &str, period: u64) {
     let policy = cron.get(POLICY);
     let help = format!(
-        "write `{POLICY}: Forbid`, which skips a run while the last one is still going, \
+        "write `{POLICY}: Forbid`, with which a run waits while the last one is still going, \
          or a deadline below {period} seconds"
     );
     if policy.is_set() {

@@ -55,8 +55,8 @@
 //! is said: of a `trap` in a branch or a subshell, of one that is taken back (`trap - TERM`), of a status that is
 //! computed (`exit $?`, `exit $rc`), of `wait` under `set -e` in the `trap`, of a shell that does not wait, or
 //! that has another program in the foreground, and of what a program does with the signal itself. In a script of
-//! `sh`, `SIGTERM` says nothing, since dash only knows `TERM`. A Job that has `Failed` already, also by its
-//! `podFailurePolicy`, gets the warning as well.
+//! `sh`, `SIGTERM` says nothing, since dash only knows `TERM`. Of a Job that has `Failed` already, also by its
+//! `podFailurePolicy`, that is a finding of `exit-status-on-sigterm`.
 //!
 //! ## Details
 //!
@@ -194,9 +194,6 @@ fn does_harm(cx: &Cx<'_>, run: usize, spec: &Part<'_>) -> bool {
 fn check_run(cx: &mut Cx<'_>, (run, spec): (usize, &Part<'_>), is_lost: bool, in_place: Option<Choice>) {
     // The API server then sets `Failed`, but the operator checks before that.
     if spec.get("podFailurePolicy").is_set() && in_place.is_none() {
-        if matches!(spec.get(FIELD).text(), Field::Unset | Field::Set("Failed")) {
-            report_half_done(cx, run, spec);
-        }
         return;
     }
     let needed = in_place.map(|choice| {
@@ -267,7 +264,7 @@ fn check_run(cx: &mut Cx<'_>, (run, spec): (usize, &Part<'_>), is_lost: bool, in
                 finding.help(HELP).fix(Safety::Unsafe, vec![fix]);
             }
         }
-        Field::Set("Failed") => report_half_done(cx, run, spec),
+        // Whether that completes the Job half done is a question for `exit-status-on-sigterm`.
         Field::Set(_) | Field::Placeholder(_) | Field::Wrong => {}
     }
 }
@@ -293,25 +290,6 @@ fn report_not_replaced(cx: &mut Cx<'_>, run: usize, spec: &Part<'_>) {
     let finding = cx.report(&field.pointer, message).instead_of_fill(Level::Note).at_most(Level::Note);
     finding.help("write `TerminatingOrFailed`: its pods share nothing, and two of them at once do no harm");
     finding.about(LOST).fix(Safety::Unsafe, vec![fix]);
-}
-
-/// Reports a Job with `Failed`, set by the author or because of its `podFailurePolicy`, that a deleted pod would
-/// complete.
-fn report_half_done(cx: &mut Cx<'_>, run: usize, spec: &Part<'_>) {
-    let Some(place) = succeeds_on_term(cx, run) else { return };
-    let policy = spec.get("podFailurePolicy");
-    let (at, because) = if policy.is_set() {
-        (policy.pointer, ", as it must be with a `podFailurePolicy`")
-    } else {
-        (spec.get(FIELD).pointer, "")
-    };
-    let message = format!(
-        "a container exits 0 on SIGTERM: a deleted pod counts as succeeded, so the Job can be complete half \
-         done; `podReplacementPolicy` is `Failed`{because}"
-    );
-    let finding = cx.report(&at, message).instead_of_fill(Level::Warn).at_most(Level::Warn);
-    finding.help("exit with another status on SIGTERM, e.g. 143");
-    finding.label(place, "on SIGTERM, this ends the container with 0");
 }
 
 /// Returns the place in a container that ends it with 0 on SIGTERM, so that its pod counts as succeeded.

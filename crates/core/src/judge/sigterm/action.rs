@@ -268,7 +268,7 @@ impl<'r, 's> ActionReading<'r, 's> {
 }
 
 /// Tells whether a signal of `trap` is the end of the shell.
-pub(super) fn is_exit(name: &str) -> bool {
+pub(crate) fn is_exit(name: &str) -> bool {
     name.eq_ignore_ascii_case("EXIT") || name == "0"
 }
 

@@ -1,5 +1,6 @@
 //! What a JobSet asks for, as far as what it waits for depends on it.
 
+use super::super::super::managers;
 use super::super::asked::{Asked, AskedObjects, other_manager};
 use super::spec::{DependencyStatus, JobSetSpec};
 use crate::text::value::Value;
@@ -22,7 +23,7 @@ pub(in super::super) fn asked(manifest: &Value) -> Asked {
         operator: "JobSet v0.12.0",
         is_suspended: read.suspend,
         suspend: &["suspend"],
-        manager: other_manager(spec, "jobset.sigs.k8s.io/jobset-controller"),
+        manager: other_manager(spec, managers::JOB_SET),
         ttl: read.ttl,
         objects,
         restarts: Some(read.failure.map_or(0, |policy| policy.max_restarts)),

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::super::super::job::spec::JobSpec;
+use super::super::super::managers;
 use super::super::super::time::Time;
 use super::rules::FailurePolicy;
 use crate::text::value::{Value, json};
@@ -88,8 +89,7 @@ impl JobSetSpec {
                     .unwrap_or_default(),
             },
             failure: failure.map(FailurePolicy::from_policy),
-            is_managed_by_other: text(spec, "managedBy")
-                .is_some_and(|manager| manager != "jobset.sigs.k8s.io/jobset-controller"),
+            is_managed_by_other: text(spec, "managedBy").is_some_and(|manager| manager != managers::JOB_SET),
         }
     }
 

@@ -1,8 +1,8 @@
 //! What an MPIJob asks for, as far as what it waits for depends on it.
 
+use super::super::super::managers;
 use super::super::super::time::Time;
 use super::super::asked::{Asked, AskedObjects, AskedRole, Numbers, other_manager};
-use super::spec::MANAGER;
 use crate::text::value::Value;
 
 /// Returns what an MPIJob asks for. One that the operator leaves alone asks for nothing.
@@ -13,7 +13,7 @@ pub(in super::super) fn asked(manifest: &Value) -> Option<Asked> {
         operator: "mpi-operator v0.8.0",
         is_suspended: policy.get("suspend").and_then(Value::as_bool).unwrap_or(false),
         suspend: &["runPolicy", "suspend"],
-        manager: other_manager(policy, MANAGER),
+        manager: other_manager(policy, managers::MPI),
         // Its launcher has both: the MPIJob itself stays.
         ttl: None,
         deadline: seconds("activeDeadlineSeconds"),

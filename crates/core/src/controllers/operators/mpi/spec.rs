@@ -1,11 +1,10 @@
 //! What an MPIJob asks for, with the defaults of the operator (`pkg/apis/kubeflow/v2beta1/default.go`).
 
+use super::super::super::managers;
 use super::super::super::pod_set::{PodTemplate, RestartPolicy};
 use crate::text::patch::merge;
 use crate::text::value::{Value, json};
 
-/// The value of `managedBy` that is the operator itself.
-pub(super) const MANAGER: &str = "kubeflow.org/mpi-operator";
 /// Maximum length of a DNS label (`k8s.io/apimachinery/pkg/util/validation`).
 const MOST_LABEL: usize = 63;
 
@@ -69,7 +68,7 @@ impl<'a> MpiSpec<'a> {
             launcher,
             worker,
         };
-        let is_mine = ["", MANAGER].contains(&text(policy, "managedBy"));
+        let is_mine = ["", managers::MPI].contains(&text(policy, "managedBy"));
         let implementation = text(manifest.get("spec")?, "mpiImplementation");
         let is_known = ["", "OpenMPI", "Intel", "MPICH"].contains(&implementation);
         let is_valid = is_mine && is_known && spec.is_valid(text(metadata, "name"));

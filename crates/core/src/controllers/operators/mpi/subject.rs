@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use super::super::super::job::spec::JobSpec;
+use super::super::super::managers;
 use super::super::super::pod_set::RestartPolicy;
 use super::super::super::subject::{Decider, Role, Subject};
 use super::API_VERSION;
-use super::spec::{MANAGER, MpiSpec};
+use super::spec::MpiSpec;
 use crate::text::value::Value;
 
 /// Where `runPolicy` has the deadline.
@@ -20,7 +21,7 @@ pub(in super::super) fn why_unknown(manifest: &Value) -> Option<&'static str> {
     }
     let manager = manifest.pointer("/spec/runPolicy/managedBy").and_then(Value::as_str);
     Some(match manager {
-        None | Some("" | MANAGER) => "mpi-operator refuses it, and makes no pods",
+        None | Some("" | managers::MPI) => "mpi-operator refuses it, and makes no pods",
         Some(_) => "mpi-operator leaves it to the controller in `spec.runPolicy.managedBy`",
     })
 }

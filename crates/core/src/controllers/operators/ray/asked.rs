@@ -1,14 +1,13 @@
 //! What a RayJob and a RayCluster ask for, as far as what they wait for depends on it.
 
 use super::super::super::dashboard::HEAD;
+use super::super::super::managers;
 use super::super::super::time::Time;
 use super::super::asked::{Asked, AskedObjects, AskedRole, Numbers, other_manager};
 use super::cluster_spec::{ClusterSpec, WorkerGroup};
 use super::job_spec::{JobSpec, Mode};
 use crate::text::value::Value;
 
-/// `managedBy` of what the operator takes for its own.
-const MANAGER: &str = "ray.io/kuberay-operator";
 /// The operator.
 const OPERATOR: &str = "KubeRay v1.7.0";
 
@@ -32,7 +31,7 @@ pub(in super::super) fn asked(manifest: &Value) -> Asked {
         operator: OPERATOR,
         is_suspended: read.suspend,
         suspend: &["suspend"],
-        manager: other_manager(spec, MANAGER),
+        manager: other_manager(spec, managers::RAY),
         deadline: read.active_deadline.map(Time::from_seconds),
         deadline_at: &["activeDeadlineSeconds"],
         objects,
@@ -65,7 +64,7 @@ pub(in super::super) fn asked_of_cluster(manifest: &Value) -> Asked {
         operator: OPERATOR,
         is_suspended: read.is_suspended(),
         suspend: &["suspend"],
-        manager: other_manager(spec, MANAGER),
+        manager: other_manager(spec, managers::RAY),
         pods: std::iter::once(head).chain(read.groups.iter().map(role)).collect(),
         ..Asked::default()
     }

@@ -1,5 +1,6 @@
 //! What a TrainJob asks for, as far as what it waits for depends on it.
 
+use super::super::super::managers;
 use super::super::super::time::Time;
 use super::super::asked::{Asked, AskedObjects, other_manager};
 use super::build::is_suspended;
@@ -13,7 +14,7 @@ pub(in super::super) fn asked(manifest: &Value) -> Asked {
         operator: "Trainer v2.3.0",
         is_suspended: is_suspended(spec),
         suspend: &["suspend"],
-        manager: other_manager(spec, "trainer.kubeflow.org/trainjob-controller"),
+        manager: other_manager(spec, managers::TRAINER),
         deadline: deadline.filter(|seconds| *seconds != 0).map(Time::from_seconds),
         deadline_at: &["activeDeadlineSeconds"],
         objects: vec![AskedObjects::one("JobSet")],

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use super::super::super::cluster::{Action, Cluster};
+use super::super::super::managers;
 use super::super::super::meta::{Condition, Propagation};
 use super::super::super::object::{Object, ObjectStatus, TrainStatus, set_condition};
 use super::super::super::pod_set::Owner;
@@ -94,7 +95,7 @@ impl<'a> TrainJobSync<'a> {
 
     fn is_managed_by_other(&self) -> bool {
         let manager = self.spec.get("managedBy").and_then(Value::as_str);
-        manager.is_some_and(|manager| manager != "trainer.kubeflow.org/trainjob-controller")
+        manager.is_some_and(|manager| manager != managers::TRAINER)
     }
 
     fn condition(&self, sort: &str) -> Option<&Condition> {

@@ -1,8 +1,9 @@
 //! What a job waits for is what it asks for.
 
+use super::super::super::managers;
 use super::super::asked::{Asked, AskedRole, Numbers, other_manager};
 use super::kind::Kind;
-use super::spec::{MANAGER, TrainingSpec};
+use super::spec::TrainingSpec;
 use super::subject::DEADLINE;
 use crate::text::value::Value;
 
@@ -22,7 +23,7 @@ pub(in super::super) fn asked(kind: &str, manifest: &Value) -> Option<Asked> {
         operator: "training-operator v1.9.4",
         is_suspended: spec.suspend,
         suspend: &["runPolicy", "suspend"],
-        manager: other_manager(policy, MANAGER).filter(|_| spec.is_managed_by_other),
+        manager: other_manager(policy, managers::TRAINING).filter(|_| spec.is_managed_by_other),
         ttl: spec.ttl,
         deadline: spec.deadline,
         deadline_at: DEADLINE,

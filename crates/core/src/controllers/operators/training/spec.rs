@@ -1,13 +1,11 @@
 //! What a job asks for, with the defaults of the operator (`pkg/apis/kubeflow.org/v1/*_defaults.go`).
 
+use super::super::super::managers;
 use super::super::super::pod_set::PodTemplate;
 use super::super::super::time::Time;
 use super::kind::Kind;
 use crate::text::patch::merge;
 use crate::text::value::{Value, json};
-
-/// `managedBy` of jobs that the operator takes for its own.
-pub(super) const MANAGER: &str = "kubeflow.org/training-operator";
 
 /// The fields of a job that its controller looks at.
 #[derive(Debug)]
@@ -136,7 +134,8 @@ impl<'a> TrainingSpec<'a> {
                 Some("Running") => CleanPodPolicy::Running,
                 Some(_) => CleanPodPolicy::All,
             },
-            is_managed_by_other: kind.minds_manager && manager.is_some_and(|manager| manager != MANAGER),
+            is_managed_by_other: kind.minds_manager
+                && manager.is_some_and(|manager| manager != managers::TRAINING),
             needs_all_workers: text(spec, "successPolicy") == Some("AllWorkers"),
             has_dynamic_workers: flag(spec, "enableDynamicWorker"),
             is_elastic: spec.get("elasticPolicy").is_some_and(|policy| !policy.is_null()),

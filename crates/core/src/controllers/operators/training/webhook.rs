@@ -1,17 +1,17 @@
 //! What the validating webhooks take when a job is changed (`pkg/webhooks/*/*_webhook.go`).
 
+use super::super::super::managers;
 use super::kind::{Kind, StatusRule};
-use super::spec::MANAGER;
 use crate::text::value::Value;
 
-/// The only other value of `managedBy` that is taken (`pkg/common/util/webhooks.go`).
-const MULTI_KUEUE: &str = "kueue.x-k8s.io/multikueue";
+/// The values of `managedBy` that are taken (`pkg/common/util/webhooks.go`).
+const MANAGERS: [&str; 2] = [managers::TRAINING, managers::MULTI_KUEUE];
 
 /// Tells whether the webhook of a kind takes a change.
 pub(in super::super) fn admits(kind: &str, old: &Value, new: &Value) -> bool {
     let Some(kind) = Kind::of(kind) else { return true };
     let (was, manager) = (manager(old), manager(new));
-    let is_known_manager = manager.is_none_or(|manager| [MANAGER, MULTI_KUEUE].contains(&manager));
+    let is_known_manager = manager.is_none_or(|manager| MANAGERS.contains(&manager));
     if kind.minds_manager && !is_known_manager || kind.keeps_manager && was != manager {
         return false;
     }

@@ -8,6 +8,7 @@ use super::custom;
 use super::part::ObjectPart;
 use super::runtime_env;
 use super::volcano::volcano;
+use crate::controllers::managers;
 use crate::judge::api::stored::Stored;
 use crate::judge::checks::{APP_WRAPPER_OPERATOR, RAY_OPERATOR, TRAINING_OPERATOR, VOLCANO_OPERATOR};
 use crate::k8s::go::quoted;
@@ -151,7 +152,7 @@ fn training(object: &ObjectPart<'_, '_>, roles: Path, container_name: &str, caus
         }
     }
     let managed = spec.at(&["runPolicy", "managedBy"]);
-    causes.one_of_if_set(&managed, &["kubeflow.org/training-operator", "kueue.x-k8s.io/multikueue"]);
+    causes.one_of_if_set(&managed, &[managers::TRAINING, managers::MULTI_KUEUE]);
     let elastic = spec.get("elasticPolicy");
     if elastic.is_set() {
         let may_be = |role: &str| is_placeholder(role) || is_to_replace(role);
