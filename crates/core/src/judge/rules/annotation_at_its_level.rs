@@ -253,7 +253,9 @@ fn of_level(cx: &mut Cx<'_>, level: &LevelMetadata<'_>) {
             let pods: Vec<_> = level.pods.iter().map(|index| &workload.pods[*index]).collect();
             // The API server gives a Job without labels those of its pods, where it is reported.
             let is_copied = |pod: &&PodTemplate<'_>| pod.template.at(&["metadata", "labels", key]).is_set();
-            if name == "labels" && pods.iter().any(is_copied) || pods.iter().any(|pod| annotation(pod, key).is_set()) {
+            if name == "labels" && pods.iter().any(is_copied)
+                || pods.iter().any(|pod| annotation(pod, key).is_set())
+            {
                 continue;
             }
             let ops = to_pods(&list, key, &pods);

@@ -119,7 +119,11 @@ fn check(cx: &mut Cx<'_>) {
         // One that waits for a last pod holds no others.
         let is_bounded = before.outcome.ending == Ending::Wedged;
         let loss = if is_bounded { before.loss() } else { Loss { time: None, ..before.loss() } };
-        let cost = if loss.has_accelerators { format!(", about {loss}") } else { String::new() };
+        let cost = match (loss.has_accelerators, is_bounded) {
+            (false, _) => String::new(),
+            (true, true) => format!(", about {loss}"),
+            (true, false) => format!(": {loss}"),
+        };
         let message = format!(
             "the pods tolerate every taint without an end: one on a lost node is never deleted, so nothing takes its \
              place{cost}"

@@ -149,7 +149,7 @@ fn of_indexes(cx: &mut Cx<'_>, index: usize, pod: &PodTemplate<'_>) {
 /// Reports a Job whose pod on a lost node is not replaced.
 fn of_lost_node(cx: &mut Cx<'_>, index: usize, pod: &PodTemplate<'_>) {
     let policy = pod.around.get("podReplacementPolicy");
-    if policy.text() != Field::Set("Failed") {
+    if policy.text() != Field::Set("Failed") || pod.count.most.is_none_or(|most| most <= 1) {
         return;
     }
     let Some(evicted) = cx.evicted(index, Incident::NodeLost, &[]).filter(is_endless) else { return };
@@ -173,7 +173,7 @@ fn of_lost_node(cx: &mut Cx<'_>, index: usize, pod: &PodTemplate<'_>) {
 
 /// Returns what it costs, to follow a sentence; nothing where it gets further each time.
 fn cost(evicted: &Evicted) -> String {
-    evicted.loss.map(|loss| format!(": about {loss}")).unwrap_or_default()
+    evicted.loss.map(|loss| format!(": {loss}")).unwrap_or_default()
 }
 
 fn finish(finding: &mut Finding, incident: Incident, evicted: &Evicted) {

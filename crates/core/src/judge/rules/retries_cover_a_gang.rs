@@ -180,6 +180,9 @@ fn report(cx: &mut Cx<'_>, (index, gang): (usize, &GangRetries), fix: Op) {
     );
     let Some(finding) = cx.report_field(&limit, message) else { return };
     finding.help(help).costs(loss).fix(Safety::Unsafe, vec![fix]);
+    if survived > 0 {
+        finding.about(FAIL_ALWAYS);
+    }
     finding.label(Place::Here(gang.at.clone(), FindingPart::Value), "started in all of them");
     if let Some(place) = &gang.said_by {
         finding.label(Place::Here(place.clone(), FindingPart::Value), "the number of pods");

@@ -402,6 +402,10 @@ fn of_policies(cx: &mut Cx<'_>, runs: &Part<'_>, policies: &Part<'_>) {
         let own = pod.around.get("policies");
         let of_policy = || Taking::of_policy(own.mappings().chain(policies.mappings()));
         let Some(taking) = Taking::of_pods(cx, pod).or_else(of_policy) else { continue };
+        // Who may be evicted now and then has runs for it.
+        if taking.spot.is_none() && most >= ENOUGH {
+            continue;
+        }
         let ends = |most: i64| {
             let op = if runs.value.is_some() { Op::Replace } else { Op::Add };
             let op = op(runs.pointer.clone(), most.into());
@@ -418,10 +422,11 @@ fn of_policies(cx: &mut Cx<'_>, runs: &Part<'_>, policies: &Part<'_>) {
             (Some(_), Some(Ending::Completes)) if ends(1) == Some(Ending::Fails) => {
                 let by_default = if runs.is_set() { "" } else { " by default" };
                 let message = format!(
-                    "each {} is one of the {most} runs of the job (`maxRetry`{by_default}), as each failure is",
+                    "each {} uses one of the {most} runs of the job (`maxRetry`{by_default}), as a failure does",
                     taking.each
                 );
-                (runs, message, format!("write a higher `maxRetry`, e.g. {ENOUGH}: no restart of Volcano is free"))
+                let write = if most < ENOUGH { format!("write a higher `maxRetry`, e.g. {ENOUGH}: ") } else { String::new() };
+                (runs, message, write + "no restart of Volcano is free")
             }
             _ => continue,
         };
