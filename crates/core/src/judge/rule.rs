@@ -18,7 +18,7 @@ use crate::judge::effective::Effective;
 use crate::judge::facts::Facts;
 use crate::judge::finding::{Finding, Level};
 use crate::judge::fold::Folded;
-use crate::judge::forecast::objects::{LeftBehind, Question};
+use crate::judge::forecast::objects::{LeftBehind, MOST_TEXT, Question, is_small};
 use crate::judge::forecast::queued::{Evicted, evicted};
 use crate::judge::forecast::{Forecast, forecast};
 use crate::judge::mounts::{PodMounts, Volumes};
@@ -432,7 +432,15 @@ impl<'a> Cx<'a> {
         question.forecast(incident, name, code)
     }
 
+    /// Applies operations to a copy of the object. The copy takes from the work by its size: an object may be large, and have
+    /// hundreds of templates about which a rule asks.
     fn after(&self, ops: &[Op]) -> Option<Value> {
+        let left = self.forecast_work.replace(0);
+        let (mut values, mut text) = (usize::try_from(left).ok()?, MOST_TEXT);
+        if !is_small(self.request.object, &mut values, &mut text) {
+            return None;
+        }
+        self.forecast_work.set(values as u64);
         patch::apply(self.request.object, ops).ok()
     }
 

@@ -20,8 +20,8 @@ use crate::text::meter;
 use crate::text::value::Value;
 
 /// Maximum values, and maximum bytes of texts, of an object about which a question is asked.
-pub(super) const MOST_VALUES: usize = 800;
-pub(super) const MOST_TEXT: usize = 16 * 1_024;
+pub(in crate::judge) const MOST_VALUES: usize = 800;
+pub(in crate::judge) const MOST_TEXT: usize = 16 * 1_024;
 /// How many values an object has whose operator takes twice as long to look at it as at the smallest: it reads all of it.
 const VALUES_TWICE: usize = 200;
 /// How long after it starts a pod fails of which it is asked: at once, so that what follows is what it may cost at most.
@@ -280,7 +280,7 @@ fn runs_on(pods: &PodGroup, failed: Time) -> bool {
 }
 
 /// Tells whether a value has few values and short texts; they are counted off until there are too many.
-pub(super) fn is_small(value: &Value, values: &mut usize, text: &mut usize) -> bool {
+pub(in crate::judge) fn is_small(value: &Value, values: &mut usize, text: &mut usize) -> bool {
     let take = |from: &mut usize, amount: usize| {
         let left = from.checked_sub(amount);
         *from = left.unwrap_or_default();

@@ -82,7 +82,7 @@
 //! `maxFailedIndexes: 0`). A JobSet is reported also where its Jobs have `backoffLimit: 0` and it
 //! has no `failurePolicy.maxRestarts`, since the first failure then ends the set.
 //!
-//! **PyTorchJob, TFJob, XGBoostJob, PaddleJob, JAXJob** are reported where several pods train together, and a
+//! **PyTorchJob, XGBoostJob, PaddleJob, JAXJob** are reported where several pods train together, and a
 //! role has `restartPolicy: OnFailure` or `Always` (the default of PyTorchJob and PaddleJob), or `ExitCode`
 //! without torchrun, which ends with 1 and so fails the job. If the restarts of all pods reach `backoffLimit`
 //! at the first failure, the finding is about that. In a job with a deadline, a second one says what the loss of a
@@ -99,7 +99,7 @@
 //!
 //! The rule is silent for runs that cope with the loss of a pod (`--nnodes=2:4`, `--max-restarts` with a
 //! dynamic rendezvous, `elasticPolicy`), with a rule `FailJob` in `podFailurePolicy`, for a single pod, where a number is
-//! not known, for a TFJob with parameter servers or `enableDynamicWorker`, whose workers may go on, for pods on
+//! not known, for a TFJob, whose workers may go on, for a container that only waits for somebody to use it, for pods on
 //! spot nodes of a PyTorchJob (`spot-disruption-not-counted` says it), and for operators that restart all pods.
 //!
 //! ## References
@@ -112,6 +112,7 @@
 
 use crate::controllers::incident::Incident;
 use crate::controllers::story::Ending;
+use crate::judge::endless::waits;
 use crate::judge::finding::{Part as FindingPart, Place};
 use crate::judge::forecast::Forecast;
 use crate::judge::gang_retries::{GangRetries, fails_at_once};
@@ -120,7 +121,7 @@ use crate::judge::policy::Action;
 use crate::judge::rule::{Cx, Exportable, Kinds, Rule};
 use crate::judge::spot::selected;
 use crate::judge::training::{drives_others, is_python_trainer};
-use crate::kinds::{Deadline, Disruption, Field, Hosts, Part, Path, PodTemplate, Ranks, Retries, Workload};
+use crate::kinds::{Deadline, Disruption, Field, Hosts, Kind, Part, Path, PodTemplate, Ranks, Retries, Workload};
 use crate::text::lines::cut;
 use crate::text::patch::Op;
 use crate::text::pointer::Pointer;
@@ -290,10 +291,11 @@ fn role_of(pod: &PodTemplate<'_>) -> String {
     cut(pod.role().unwrap_or_default(), MAX_ROLE_BYTES, "…").escape_debug().to_string()
 }
 
-/// Tells whether the workers of a job may go on without one another: they ask parameter servers, or come and go.
-fn is_loose(workload: &Workload<'_>) -> bool {
-    workload.pods.iter().any(|pod| pod.role() == Some("PS"))
-        || workload.object.at(&["spec", "enableDynamicWorker"]).is_set()
+/// Tells whether the pods of a job may go on without one another: those of a TFJob do unless their program says otherwise, and some
+/// containers only wait for somebody to use them.
+fn is_loose(cx: &Cx<'_>) -> bool {
+    let waits = |pod: usize| cx.commands(pod).containers.iter().any(|line| waits(line).is_some());
+    cx.workload.kind == Kind::TF_JOB || (0..cx.workload.pods.len()).any(waits)
 }
 
 /// Tells whether pods select spot nodes, and the rule about those says what a failure does.
@@ -306,7 +308,7 @@ fn is_said_of_spot(workload: &Workload<'_>) -> bool {
 fn of_roles(cx: &mut Cx<'_>, retries: Retries) {
     let workload = cx.workload;
     // What is inside another object may be made again by that.
-    let is_other = cx.partial || workload.inside.is_some() || is_loose(workload) || is_said_of_spot(workload);
+    let is_other = cx.partial || workload.inside.is_some() || is_loose(cx) || is_said_of_spot(workload);
     if is_other || !others_wait(workload, ELASTIC) {
         return;
     }

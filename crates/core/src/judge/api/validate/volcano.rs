@@ -59,8 +59,8 @@ pub(super) fn volcano(object: &ObjectPart<'_, '_>, causes: &mut Causes) {
         policies(&task.get("policies"), causes);
     }
     let least = spec.get("minAvailable");
-    let all = tasks.readable().map(|task| count(&task.get("replicas")));
-    let all = all.fold(Some(0_i64), |all, most| Some(all?.saturating_add(most?)));
+    let mut all = tasks.readable().map(|task| count(&task.get("replicas")));
+    let all = all.try_fold(0_i64, |all, most| Some(all.saturating_add(most?)));
     if let (Some(least_of), Some(all)) = (least.number(), all)
         && least_of > all
     {
