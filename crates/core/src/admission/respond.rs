@@ -571,8 +571,8 @@ mod tests {
             (
                 json!({"name": "a"}),
                 json!({"podReplacementPolicy": "Failed"}),
-                "pod-replacement-policy: spec.podReplacementPolicy: \
-                 a container exits 0 on SIGTERM: a deleted pod counts as succeeded",
+                "exit-status-on-sigterm: …command[2]: \
+                 the container ends with 0 on SIGTERM: a pod that is drained counts as succeeded",
             ),
             (
                 tracked(),

@@ -472,7 +472,11 @@ mod tests {
                 Action::Fill => rule.id != "resources-released",
                 _ => false,
             };
-            let expected = if is_quiet { Action::Note } else { Action::Warn };
+            let expected = match rule.default {
+                Action::Ignore => Action::Ignore,
+                _ if is_quiet => Action::Note,
+                _ => Action::Warn,
+            };
             assert_eq!(audit.base(&rule.id).unwrap().action, expected, "{}", rule.id);
         }
         assert!(audit.overrides.is_empty() && !audit.can_deny());

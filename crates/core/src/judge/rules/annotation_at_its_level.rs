@@ -71,13 +71,14 @@
 //!
 //! **Read on pods**, as annotations, so they belong in the `metadata.annotations` of the pod template:
 //!
-//! | Key | Read by |
-//! | --- | --- |
-//! | `cluster-autoscaler.kubernetes.io/safe-to-evict`, `…/safe-to-evict-local-volumes` | cluster-autoscaler 1.36.1, `utils/drain/drain.go` |
-//! | `karpenter.sh/do-not-disrupt` | Karpenter 1.14.1, `pkg/utils/pod/scheduling.go` |
-//! | `karpenter.sh/do-not-evict` | Karpenter before 1.0, the same file |
-//! | `kueue.x-k8s.io/podset-required-topology`, `…/podset-preferred-topology`, `…/podset-unconstrained-topology`, `…/podset-slice-required-topology`, `…/podset-slice-required-topology-constraints`, `…/podset-slice-size`, `…/podset-group-name` | Kueue 0.19.2, `pkg/controller/jobframework/tas.go` |
-//! | `kueue.x-k8s.io/safe-to-forcefully-delete` | Kueue 0.19.2, `pkg/controller/failurerecovery` |
+//! * `cluster-autoscaler.kubernetes.io/safe-to-evict` and `…/safe-to-evict-local-volumes`: cluster-autoscaler 1.36.1
+//!   (`utils/drain/drain.go`)
+//! * `karpenter.sh/do-not-disrupt`: Karpenter 1.14.1 (`pkg/utils/pod/scheduling.go`), and `karpenter.sh/do-not-evict`:
+//!   Karpenter before 1.0
+//! * `kueue.x-k8s.io/podset-required-topology`, `…/podset-preferred-topology`, `…/podset-unconstrained-topology`,
+//!   `…/podset-slice-required-topology`, `…/podset-slice-required-topology-constraints`, `…/podset-slice-size` and
+//!   `…/podset-group-name`: Kueue 0.19.2 (`pkg/controller/jobframework/tas.go`)
+//! * `kueue.x-k8s.io/safe-to-forcefully-delete`: Kueue 0.19.2 (`pkg/controller/failurerecovery`)
 //!
 //! They are reported on the object and on each template between it and the pod template: the `jobTemplate` of a
 //! CronJob, a `template` of `replicatedJobs` in a JobSet or a runtime; and as a label of the pod template. No
@@ -93,7 +94,7 @@
 //!
 //! A queue name in a pod template is never reported: a Job without labels gets those of its pods from the API
 //! server, and where Kueue manages plain pods, it is read there. So are the other keys, which are not reported
-//! beside it. Of what is inside an AppWrapper, only the first table is
+//! beside it. Of what is inside an AppWrapper, only the first list is
 //! checked. A queue name that is an annotation is what `queue-name-is-a-label` reports.
 //!
 //! A mutating webhook of the cluster may copy such keys to the pods. Ignore the rule there.

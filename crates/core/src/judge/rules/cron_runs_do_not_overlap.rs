@@ -76,7 +76,7 @@
 //! * If both the day of the month and the day of the week are restricted, the CronJob runs on days that match
 //!   either of them (note): `0 0 13 * 5` runs every Friday and on every 13th.
 //!
-//! **`Forbid` and `startingDeadlineSeconds`** are often misread. `Forbid` alone skips nothing for good: a run that is due
+//! `Forbid` and `startingDeadlineSeconds` are often misread. `Forbid` alone skips nothing for good: a run that is due
 //! while the last one is going stays due, and starts as soon as that has ended, at whatever time of day. Of several that
 //! wait, only the latest runs. Runs of 90 minutes each hour follow one another without a pause. A run is dropped
 //! only when it has waited for longer than `startingDeadlineSeconds`: with `startingDeadlineSeconds: 300`, that is a run

@@ -51,7 +51,7 @@
 //!
 //! ## Details
 //!
-//! A script is read as for [pod-replacement-policy](pod-replacement-policy.md#fix): a shell waits for its program
+//! A script is read as for `pod-replacement-policy`: a shell waits for its program
 //! (`train & wait`), and its `trap` exits with 0 or lets the script go on to its end. What a program makes of the
 //! signal itself is not known, and nothing is said of it.
 //!

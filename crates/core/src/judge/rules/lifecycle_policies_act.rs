@@ -59,20 +59,20 @@
 //!
 //! What Volcano 1.15 was seen to do, run for real.
 //!
-//! * **`timeout`.** The action waits, and runs beside the controller's other work: the pods are deleted, and each deletion
+//! * `timeout`. The action waits, and runs beside the controller's other work: the pods are deleted, and each deletion
 //!   writes the status before the action can. With three pods or more, no action for the whole job after `PodPending` or
 //!   `PodFailed` took effect (40 of 40 runs); the pods start again, uncounted, and `PodPending` may kill them again after
 //!   the same time. Reported from four pods on, for an action that restarts, aborts, terminates or completes the job.
 //!   After a restart of the controller, a timer of `PodPending` runs for pods that are healthy, too.
-//! * **`PodPending` without `timeout`** is never looked at. `ResumeJob` as the action of a policy does nothing.
-//! * **`TaskFailed`** counts restarts of containers in their pods. With `restartPolicy: Never` there are none: write
+//! * `PodPending` without `timeout` is never looked at. `ResumeJob` as the action of a policy does nothing.
+//! * `TaskFailed` counts restarts of containers in their pods. With `restartPolicy: Never` there are none: write
 //!   `PodFailed`.
-//! * **`PodEvicted`** is that the object of a pod is gone, and **`PodFailed`** that it has failed, whatever the reason. A
+//! * `PodEvicted` is that the object of a pod is gone, and `PodFailed` that it has failed, whatever the reason. A
 //!   drained, preempted or deleted pod fails first, unless its program ends SIGTERM with 0. So beside `PodFailed` with an
 //!   action that ends the job, `PodEvicted` restarts nothing; the model of `jobgate simulate --what drain` says so. A policy
 //!   for exit codes (`exitCode: 1`) leaves the codes of signals (137, 143) to `PodEvicted`.
-//! * **`exitCode`** is that of the first container of a pod. A note where that holds no accelerators, and another does.
-//! * **Fewer `replicas`.** The pods that are taken away count as evicted: on UPDATE, a policy for that restarts or ends the
+//! * `exitCode` is that of the first container of a pod. A note where that holds no accelerators, and another does.
+//! * Fewer `replicas`. The pods that are taken away count as evicted: on UPDATE, a policy for that restarts or ends the
 //!   job. A warning of the webhook, since a file does not show it.
 //!
 //! ## References

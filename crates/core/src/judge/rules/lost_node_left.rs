@@ -59,7 +59,7 @@
 //!
 //! It is silent where nothing would take the place of a pod that is being deleted either: with
 //! `podReplacementPolicy: Failed`, or in the kinds whose operator makes a pod only when the old one is gone. There,
-//! [pod-replacement-policy](pod-replacement-policy.md) says what to do about a lost node. It is silent as well where
+//! `pod-replacement-policy` says what to do about a lost node. It is silent as well where
 //! a toleration names the key `node.kubernetes.io/unreachable`: its author has decided.
 //!
 //! Better than a toleration of everything are those of the taints that the nodes have, or `effect: NoSchedule`,

@@ -45,14 +45,12 @@
 //!
 //! Known are the controller of the kind and those of the parameter `managers`. Each kind has its own:
 //!
-//! | Kind | Name of its controller |
-//! | --- | --- |
-//! | Job, also in a CronJob, JobSet, ScaledJob or training runtime | `kubernetes.io/job-controller` |
-//! | JobSet | `jobset.sigs.k8s.io/jobset-controller` |
-//! | TrainJob | `trainer.kubeflow.org/trainjob-controller` |
-//! | TFJob, XGBoostJob, PaddleJob | `kubeflow.org/training-operator` |
-//! | MPIJob `v2beta1` | `kubeflow.org/mpi-operator` |
-//! | RayJob | `ray.io/kuberay-operator` |
+//! * Job, also in a CronJob, JobSet, ScaledJob or training runtime: `kubernetes.io/job-controller`
+//! * JobSet: `jobset.sigs.k8s.io/jobset-controller`
+//! * TrainJob: `trainer.kubeflow.org/trainjob-controller`
+//! * TFJob, XGBoostJob, PaddleJob: `kubeflow.org/training-operator`
+//! * MPIJob `v2beta1`: `kubeflow.org/mpi-operator`
+//! * RayJob: `ray.io/kuberay-operator`
 //!
 //! The name of another kind's controller is not known here: the training operator does not run Jobs. RayJob and
 //! TrainJob have a schema that refuses every name but their own and `kueue.x-k8s.io/multikueue`, and a webhook of the
