@@ -2,6 +2,7 @@
 
 use crate::controllers::incident::Incident;
 use crate::judge::finding::{Finding, Level, Part as FindingPart, Place};
+use crate::judge::kueue::QUEUE;
 use crate::judge::rule::{Cx, Strings};
 use crate::judge::spot::{Spot, selected};
 use crate::kinds::{Field, Part, PodTemplate};
@@ -39,6 +40,11 @@ impl Taking {
                 place: nodes.place,
                 shows: "selects spot nodes",
             });
+        }
+        // Kueue takes the whole job and suspends it, which counts as nothing.
+        let queue = cx.workload.object.at(cx.workload.kind.run_metadata).at(&["labels", QUEUE]);
+        if queue.is_set() {
+            return None;
         }
         const CLASS: &str = "priorityClassName";
         let own = pod.spec.get(CLASS);

@@ -6,7 +6,7 @@ use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 use std::sync::OnceLock;
 
-use super::{BUILT_IN, cron_job, job, py_torch_job, tf_job};
+use super::{BUILT_IN, cron_job, job, py_torch_job};
 use crate::kinds::definition::{Children, Definition};
 use crate::kinds::lifecycle::Deadline;
 use crate::text::value::Value;
@@ -64,8 +64,6 @@ impl Kind {
     pub const JOB: Self = Self(&job::JOB);
     /// `batch` `CronJob`.
     pub const CRON_JOB: Self = Self(&cron_job::CRON_JOB);
-    /// `kubeflow.org` `TFJob`.
-    pub(crate) const TF_JOB: Self = Self(&tf_job::TF_JOB);
     /// `kubeflow.org` `PyTorchJob`.
     pub const PY_TORCH_JOB: Self = Self(&py_torch_job::PY_TORCH_JOB);
 

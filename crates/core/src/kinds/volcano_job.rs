@@ -35,8 +35,8 @@ pub(super) static VOLCANO_JOB: Definition = Definition {
     in_place: Some(InPlace {
         bounded: has_bound,
         at: &["spec", "policies"],
-        remedy: "a policy with `event: TaskFailed` and `action: TerminateJob`, which acts at `maxRetry` restarts of a \
-                 task",
+        remedy: "a policy with `event: TaskFailed` and `action: TerminateJob`, which acts when its task has as many \
+                 restarts as its own `maxRetry` says (3)",
     }),
     disruption: Some(Disruption::OfPolicies { runs: &["spec", "maxRetry"], policies: &["spec", "policies"] }),
     pods: &[Pods {

@@ -82,8 +82,8 @@
 //! `maxFailedIndexes: 0`). A JobSet is reported also where its Jobs have `backoffLimit: 0` and it
 //! has no `failurePolicy.maxRestarts`, since the first failure then ends the set.
 //!
-//! **PyTorchJob, XGBoostJob, PaddleJob, JAXJob** are reported where several pods train together, and a
-//! role has `restartPolicy: OnFailure` or `Always` (the default of PyTorchJob and PaddleJob), or `ExitCode`
+//! **PyTorchJob** is reported where several pods with accelerators train together, and a
+//! role has `restartPolicy: OnFailure` (the default) or `Always`, or `ExitCode`
 //! without torchrun, which ends with 1 and so fails the job. If the restarts of all pods reach `backoffLimit`
 //! at the first failure, the finding is about that. In a job with a deadline, a second one says what the loss of a
 //! node costs: its pod stays `Terminating`, and the operator makes no other of its name.
@@ -99,7 +99,8 @@
 //!
 //! The rule is silent for runs that cope with the loss of a pod (`--nnodes=2:4`, `--max-restarts` with a
 //! dynamic rendezvous, `elasticPolicy`), with a rule `FailJob` in `podFailurePolicy`, for a single pod, where a number is
-//! not known, for a TFJob, whose workers may go on, for a container that only waits for somebody to use it, for pods on
+//! not known, for the other kinds of `kubeflow.org/v1`, whose pods may go on or end together, for pods without
+//! accelerators, whose connections break with a rank, for a container that only waits for somebody to use it, for pods on
 //! spot nodes of a PyTorchJob (`spot-disruption-not-counted` says it), and for operators that restart all pods.
 //!
 //! ## References
@@ -121,8 +122,9 @@ use crate::judge::policy::Action;
 use crate::judge::rule::{Cx, Exportable, Kinds, Rule};
 use crate::judge::spot::selected;
 use crate::judge::training::{drives_others, is_python_trainer};
-use crate::kinds::{Deadline, Disruption, Field, Hosts, Kind, Part, Path, PodTemplate, Ranks, Retries, Workload};
+use crate::kinds::{Container, Deadline, Disruption, Field, Hosts, Part, Path, PodTemplate, Ranks, Retries, Workload};
 use crate::text::lines::cut;
+use crate::text::meter;
 use crate::text::patch::Op;
 use crate::text::pointer::Pointer;
 
@@ -291,11 +293,28 @@ fn role_of(pod: &PodTemplate<'_>) -> String {
     cut(pod.role().unwrap_or_default(), MAX_ROLE_BYTES, "…").escape_debug().to_string()
 }
 
-/// Tells whether the pods of a job may go on without one another: those of a TFJob do unless their program says otherwise, and some
-/// containers only wait for somebody to use them.
+/// Tells whether the pods of a job may go on without one another, or do not hang: without accelerators they talk by Gloo, whose
+/// connections break with a rank; only PyTorchJob has pods that are known to be the ranks of one program; and some containers
+/// only wait for somebody to use them.
 fn is_loose(cx: &Cx<'_>) -> bool {
+    let workload = cx.workload;
     let waits = |pod: usize| cx.commands(pod).containers.iter().any(|line| waits(line).is_some());
-    cx.workload.kind == Kind::TF_JOB || (0..cx.workload.pods.len()).any(waits)
+    !matches!(workload.kind.ranks, Ranks::Each { .. })
+        || !workload.pods.iter().any(PodTemplate::holds_accelerators)
+        || (0..workload.pods.len()).any(waits)
+        || workload.pods.iter().any(talks_otherwise)
+}
+
+/// Tells whether a container names a backend of PyTorch whose ranks do not wait for one that is lost.
+fn talks_otherwise(pod: &PodTemplate<'_>) -> bool {
+    let texts = |container: Container<'_>| {
+        let items = ["command", "args"].map(|list| container.part.get(list).items().collect::<Vec<_>>());
+        items.into_iter().flatten().filter_map(|item| item.text().set().map(str::to_owned)).collect::<Vec<_>>()
+    };
+    pod.containers().flat_map(texts).any(|text| {
+        meter::spend_text(&text);
+        text.split([' ', '=']).any(|word| ["gloo", "mpi"].contains(&word))
+    })
 }
 
 /// Tells whether pods select spot nodes, and the rule about those says what a failure does.
@@ -337,8 +356,9 @@ fn of_roles(cx: &mut Cx<'_>, retries: Retries) {
     }
     let loss = forecast.as_ref().filter(|told| told.outcome.ending == Ending::Completes).map(Forecast::loss);
     let costs = loss.map(|loss| format!(", and one failure costs about {loss}")).unwrap_or_default();
+    let fails = if incident == FAILS { "fails" } else { "is killed" };
     let message =
-        format!("a pod of `{role}` that fails starts again alone: the others hang until they time out{costs}");
+        format!("a pod of `{role}` that {fails} starts again alone: the others hang until they time out{costs}");
     let help = if cx.workload.kind.pods.iter().any(|form| form.count.elastic().is_some()) { MEETS } else { ENDS };
     if let Some(finding) = cx.report_field(&field, message) {
         finding.help(help).costs(loss).about(incident);

@@ -90,11 +90,14 @@
 
 use crate::controllers::incident::Incident;
 use crate::controllers::story::Ending;
+use crate::judge::commands::PodCommands;
 use crate::judge::cost::FIELD;
+use crate::judge::endless::waits;
 use crate::judge::finding::{Level, Safety, listed};
 use crate::judge::forecast::Forecast;
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cx, Exportable, Kinds, Ratchet, Rule};
+use crate::judge::servers::{is_image_of_server, serves};
 use crate::judge::simulation::name_of;
 use crate::kinds::{Field, InPlace, PodTemplate, Retries, Workload};
 use crate::text::lines::cut;
@@ -187,14 +190,25 @@ fn check(cx: &mut Cx<'_>) {
     }
 }
 
+/// Tells whether a pod only serves, or waits for somebody to use it: that it starts again is meant.
+fn is_server(pod: &PodCommands<'_>) -> bool {
+    pod.containers.iter().any(|line| {
+        line.commands.iter().any(|command| serves(command).is_some())
+            || is_image_of_server(line).is_some()
+            || waits(line).is_some()
+    })
+}
+
 /// Reports pods whose node restarts their containers, and in which nothing counts that.
 fn restarts_in_place(cx: &mut Cx<'_>, in_place: InPlace) {
     let workload = cx.workload;
-    let restarts = |pod: &PodTemplate<'_>| {
+    let restarts = |at: &usize| {
+        let pod = &workload.pods[*at];
         pod.spec.get("restartPolicy").text() == Field::Set("OnFailure")
             && !(in_place.bounded)(&workload.object, &pod.around)
+            && !is_server(cx.commands(*at))
     };
-    let all: Vec<usize> = (0..workload.pods.len()).filter(|at| restarts(&workload.pods[*at])).collect();
+    let all: Vec<usize> = (0..workload.pods.len()).filter(restarts).collect();
     let has_deadline = |at: usize| workload.pods[at].spec.get(FIELD).is_set();
     let first = |test: &dyn Fn(usize) -> bool| all.iter().copied().find(|at| test(*at));
     // The others wait for it.
@@ -221,7 +235,7 @@ fn restarts_in_place(cx: &mut Cx<'_>, in_place: InPlace) {
     let message =
         format!("nothing in `{list}` counts restarts (`OnFailure`), so a failing container of {of} is restarted {until}");
     let finding = cx.report(&pod.spec.get("restartPolicy").pointer, message);
-    finding.about(LOOPS).help(format!("write `restartPolicy: Never`, or add {}", in_place.remedy));
+    finding.about(LOOPS).help(format!("write `restartPolicy: Never` and a policy with `event: PodFailed`, or add {}", in_place.remedy));
     if !holds {
         finding.at_most(Level::Note);
     }

@@ -409,7 +409,9 @@ fn of_policies(cx: &mut Cx<'_>, runs: &Part<'_>, policies: &Part<'_>) {
         let ends = |most: i64| {
             let op = if runs.value.is_some() { Op::Replace } else { Op::Add };
             let op = op(runs.pointer.clone(), most.into());
-            Some(cx.forecast_object_after(index, taking.incident, None, &[op])?.outcome.ending)
+            let outcome = cx.forecast_object_after(index, taking.incident, None, &[op])?.outcome;
+            // What has no pods loses none.
+            (outcome.made > 0).then_some(outcome.ending)
         };
         let (field, message, help) = match (ends(most), ends(ENOUGH)) {
             (Some(Ending::Fails), Some(Ending::Fails)) => (
@@ -422,7 +424,7 @@ fn of_policies(cx: &mut Cx<'_>, runs: &Part<'_>, policies: &Part<'_>) {
             (Some(_), Some(Ending::Completes)) if ends(1) == Some(Ending::Fails) => {
                 let by_default = if runs.is_set() { "" } else { " by default" };
                 let message = format!(
-                    "each {} uses one of the {most} runs of the job (`maxRetry`{by_default}), as a failure does",
+                    "each {} uses one of the {most} runs of the job (`maxRetry`{by_default})",
                     taking.each
                 );
                 let write = if most < ENOUGH { format!("write a higher `maxRetry`, e.g. {ENOUGH}: ") } else { String::new() };

@@ -73,7 +73,7 @@
 //!
 //! A TTL below the parameter `leastSeconds` (60) deletes the job before its end has been read: `kubectl wait` and
 //! Terraform fail with `NotFound`, Prometheus scrapes once a minute by default, and so does Fluent Bit look for new
-//! logs. It is a note, and a warning where the pods hold accelerators, or for a hook of Argo CD: before release 3.0 it
+//! logs. It is a warning where the pods hold accelerators, or for a hook of Argo CD: before release 3.0 it
 //! waits without end for a hook that is gone. So it does for a hook of Helm that it installs: a note.
 //!
 //! Hooks of Helm or Argo CD are not filled either. A hook is not created again before the next release, and
@@ -330,13 +330,15 @@ fn check_unread(cx: &mut Cx<'_>, field: &Part<'_>, seconds: i64) {
             (message, level)
         }
         None => {
-            let holds = workload.pods.iter().any(PodTemplate::holds_accelerators);
-            let level = if holds { Level::Warn } else { Level::Note };
+            // A run of a service that cleans up after itself is meant so.
+            if !workload.pods.iter().any(PodTemplate::holds_accelerators) {
+                return;
+            }
             let message = format!(
                 "`{name}: {seconds}` deletes the finished {} and its logs before most tools have read how it ended",
                 workload.kind.noun()
             );
-            (message, level)
+            (message, Level::Warn)
         }
     };
     let finding = cx.report(&field.pointer, message);
