@@ -30,13 +30,17 @@ const RUN: f64 = 6.7;
 const CRASH: f64 = 1.25;
 /// The deadline of a Job that has one, in seconds.
 const DEADLINE: i64 = 12;
+/// The most pods of a Job.
+const MOST_PODS: i64 = 16;
+/// How long the kubelet takes from one start of a container to the next.
+const EVERY: f64 = 2.25;
 
 /// A fixture to run, and what its fix makes of it.
 struct FixtureCase {
     id: String,
     spec: Value,
-    fixed: Option<Value>,
     script: serde_json::Value,
+    fixed: Option<(Value, serde_json::Value)>,
 }
 
 /// Runs all fixtures.
@@ -53,7 +57,8 @@ pub(super) fn compare(ensemble: &Ensemble) {
     let mut plans = Vec::new();
     for case in &cases {
         plans.push(planned(case.id.clone(), &case.spec, &case.script));
-        plans.extend(case.fixed.as_ref().map(|spec| planned(format!("{}+fix", case.id), spec, &case.script)));
+        let fixed = case.fixed.as_ref();
+        plans.extend(fixed.map(|(spec, script)| planned(format!("{}+fix", case.id), spec, script)));
     }
     let runs = play(ensemble, plans, has_fault);
     write(&runs);
@@ -129,31 +134,38 @@ fn case(
     incident: Option<Incident>,
     rule: &str,
 ) -> Option<FixtureCase> {
-    let is_job = object["kind"] == "Job" && object["apiVersion"] == "batch/v1";
     let verdict = engine::evaluate(policy, &NoFacts, &Request::of_file(object, None));
     let finding = verdict.findings.iter().find(|finding| *finding.rule == *rule);
     let incident = finding.and_then(|finding| finding.incident).or(incident)?;
+    let (spec, script) = played(object, incident)?;
+    let fixed = finding.and_then(|finding| played(&fixed(finding, object)?, incident));
+    Some(FixtureCase { id, spec, script, fixed })
+}
+
+fn fixed(finding: &Finding, object: &Value) -> Option<Value> {
+    patch::apply(object, &finding.fix.as_ref()?.ops).ok()
+}
+
+/// Returns the spec of a Job, with short times, and what happens to its pods.
+fn played(object: &Value, incident: Incident) -> Option<(Value, serde_json::Value)> {
+    let is_job = object["kind"] == "Job" && object["apiVersion"] == "batch/v1";
     let workload = Workload::from_object(object).filter(|_| is_job)?;
     let of_job = jobs(&workload, &ProgramDefaults::default());
     let spec = short(object.get("spec")?)?;
     let script = script(&spec, of_job.first()?, incident)?;
-    let fixed = finding.and_then(|finding| fixed(finding, object));
-    Some(FixtureCase { id, spec, fixed, script })
-}
-
-fn fixed(finding: &Finding, object: &Value) -> Option<Value> {
-    let fix = finding.fix.as_ref()?;
-    short(patch::apply(object, &fix.ops).ok()?.get("spec")?)
+    Some((spec, script))
 }
 
 /// Returns a spec whose times are short, without what another object would have to be there for.
 fn short(spec: &Value) -> Option<Value> {
     let mut spec = spec.clone();
-    if spec.get("activeDeadlineSeconds").is_some() {
-        spec["activeDeadlineSeconds"] = DEADLINE.into();
+    for (field, most) in
+        [("activeDeadlineSeconds", DEADLINE), ("completions", MOST_PODS), ("parallelism", MOST_PODS)]
+    {
+        if spec.get(field).and_then(Value::as_i64).is_some_and(|own| own > most) {
+            spec[field] = most.into();
+        }
     }
-    let count = |key: &str| spec.get(key).and_then(Value::as_i64).unwrap_or(1);
-    let is_small = count("parallelism") <= 32 && count("completions") <= 200;
     spec["suspend"] = false.into();
     let pod = &mut spec["template"]["spec"];
     let containers = pod.get("containers")?.as_array()?.len();
@@ -173,7 +185,7 @@ fn short(spec: &Value) -> Option<Value> {
     *pod = jobgate::text::value::json!({"terminationGracePeriodSeconds": 4});
     pod["containers"] = containers.into();
     pod["restartPolicy"] = restart.unwrap_or_else(|| "Never".into());
-    (is_small && !hooks).then_some(spec)
+    (!hooks).then_some(spec)
 }
 
 /// Returns what happens to the pods; nothing for an incident that no script of pods can show.
@@ -194,6 +206,11 @@ fn script(spec: &Value, job: &SimulatedJob<'_>, incident: Incident) -> Option<se
             "run": null, "disrupt": {"after": AT, "cause": cause}, "term": {"after": 1.15, "code": code}})
     };
     let exits = |code: i64| serde_json::json!({"run": AT, "exit": code});
+    let in_place = spec.pointer("/template/spec/restartPolicy").is_some_and(|policy| *policy == "OnFailure");
+    let crash = match in_place {
+        true => serde_json::json!({"run": null, "restarts": null, "every": EVERY}),
+        false => serde_json::json!({"run": CRASH, "exit": 1}),
+    };
     let first = match incident {
         Incident::Exit(code) => of_first(exits(code.into()), false),
         Incident::Oom => of_first(exits(137), false),
@@ -202,12 +219,16 @@ fn script(spec: &Value, job: &SimulatedJob<'_>, incident: Incident) -> Option<se
         Incident::Preempt => of_first(disrupted("preempt"), false),
         Incident::DeletePod => of_first(disrupted("delete"), false),
         Incident::NodeLost => {
-            let mut plan = disrupted("lost");
-            plan["term"] = serde_json::json!({"after": null, "code": 0});
+            // Nobody deletes a pod that tolerates the taint of its node.
+            let mut plan = serde_json::json!({ "run": null });
+            if job.assumptions.unreachable.is_some() {
+                plan = disrupted("lost");
+                plan["term"] = serde_json::json!({"after": null, "code": 0});
+            }
             of_first(plan, false)
         }
-        Incident::CrashLoop => of_first(serde_json::json!({"run": CRASH, "exit": 1}), true),
-        Incident::CrashAll => serde_json::json!({"run": CRASH, "exit": 1}),
+        Incident::CrashLoop => of_first(crash, true),
+        Incident::CrashAll => crash,
         Incident::Hang => serde_json::json!({ "run": null }),
         Incident::ImagePull => serde_json::json!({ "start": null }),
         _ => return None,
