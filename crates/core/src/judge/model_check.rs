@@ -3,6 +3,7 @@
 use crate::controllers::story::Outcome;
 use crate::judge::finding::Finding;
 use crate::judge::rule::Cx;
+use crate::kinds::Deadline;
 use crate::text::meter;
 
 /// Maximum findings of an object that are looked at.
@@ -12,6 +13,10 @@ const MOST: usize = 4;
 /// answer for both.
 pub(super) fn assert_fixes_change_outcomes(cx: &Cx<'_>, findings: &[Finding]) {
     // The work that the review is allowed is for the rules.
+    // In what others run, a fix may take a field away that has no effect there.
+    if matches!(cx.workload.kind.deadline, Deadline::OfOthers { .. }) {
+        return;
+    }
     let check = || {
         let of_rule = findings.iter().filter(|finding| finding.rule == cx.rule.id);
         of_rule.take(MOST).for_each(|finding| assert_fix_changes_outcome(cx, finding));

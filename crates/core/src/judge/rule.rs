@@ -18,7 +18,7 @@ use crate::judge::effective::Effective;
 use crate::judge::facts::Facts;
 use crate::judge::finding::{Finding, Level};
 use crate::judge::fold::Folded;
-use crate::judge::forecast::objects::{LeftBehind, MOST_TEXT, Question, is_small};
+use crate::judge::forecast::objects::{LeftBehind, MOST_TEXT, MOST_VALUES, Question, is_small};
 use crate::judge::forecast::queued::{Evicted, evicted};
 use crate::judge::forecast::{Forecast, forecast};
 use crate::judge::mounts::{PodMounts, Volumes};
@@ -432,15 +432,13 @@ impl<'a> Cx<'a> {
         question.forecast(incident, name, code)
     }
 
-    /// Applies operations to a copy of the object. The copy takes from the work by its size: an object may be large, and have
-    /// hundreds of templates about which a rule asks.
+    /// Applies operations to a copy of the object, if that is small and there is work left for a question.
     fn after(&self, ops: &[Op]) -> Option<Value> {
-        let left = self.forecast_work.replace(0);
-        let (mut values, mut text) = (usize::try_from(left).ok()?, MOST_TEXT);
-        if !is_small(self.request.object, &mut values, &mut text) {
+        let (mut values, mut text) = (MOST_VALUES, MOST_TEXT);
+        if self.forecast_work.get() == 0 || !is_small(self.request.object, &mut values, &mut text) {
             return None;
         }
-        self.forecast_work.set(values as u64);
+        meter::spend((MOST_VALUES - values) as u64);
         patch::apply(self.request.object, ops).ok()
     }
 

@@ -97,7 +97,7 @@ use crate::judge::finding::{Level, Safety, listed};
 use crate::judge::forecast::Forecast;
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cx, Exportable, Kinds, Ratchet, Rule};
-use crate::judge::servers::{is_image_of_server, serves};
+use crate::judge::servers::serves;
 use crate::judge::simulation::name_of;
 use crate::kinds::{Field, InPlace, PodTemplate, Retries, Workload};
 use crate::text::lines::cut;
@@ -193,9 +193,7 @@ fn check(cx: &mut Cx<'_>) {
 /// Tells whether a pod only serves, or waits for somebody to use it: that it starts again is meant.
 fn is_server(pod: &PodCommands<'_>) -> bool {
     pod.containers.iter().any(|line| {
-        line.commands.iter().any(|command| serves(command).is_some())
-            || is_image_of_server(line).is_some()
-            || waits(line).is_some()
+        line.commands.iter().any(|command| serves(command).is_some()) || waits(line).is_some()
     })
 }
 

@@ -114,7 +114,7 @@ use crate::judge::finding::{Finding, Level, Safety};
 use crate::judge::forecast::Forecast;
 use crate::judge::peers::{others_wait, runs_torchrun};
 use crate::judge::policy::Action;
-use crate::judge::rule::{Cx, Exportable, Kinds, Rule};
+use crate::judge::rule::{Cx, Exportable, Kinds, Needs, Rule};
 use crate::judge::spot::Spot;
 use crate::judge::taking::{PREEMPTIBLE, Taking};
 use crate::kinds::{Container, Disruption, Field, Part, PodTemplate};
@@ -132,6 +132,8 @@ pub(super) fn rule() -> Rule {
         default: Action::Warn,
         params: &[PREEMPTIBLE.0],
         incident: Some(Incident::Spot),
+        // A question about an object of an operator has a bound that depends on its size, so all of it is read.
+        needs: Needs::PORTS | Needs::PROBES | Needs::SECURITY_CONTEXTS | Needs::VOLUME_DEVICES,
         export: Exportable::No("it reads node affinities and commands, which CEL does not do well"),
         ..Rule::new("spot-disruption-not-counted", check)
     }
@@ -430,7 +432,8 @@ fn of_policies(cx: &mut Cx<'_>, runs: &Part<'_>, policies: &Part<'_>) {
                 let write = if most < ENOUGH { format!("write a higher `maxRetry`, e.g. {ENOUGH}: ") } else { String::new() };
                 (runs, message, write + "no restart of Volcano is free")
             }
-            _ => continue,
+            // One template is asked about: an answer must not depend on what is left of the work.
+            _ => return,
         };
         if let Some(finding) = cx.report_field(field, message) {
             taking.finish(finding).help(help);
