@@ -10,8 +10,8 @@ use crate::judge::finding::{Finding, Place};
 const MOST_NAMED: usize = 4;
 
 /// Joins the findings of different rules about one incident, which are sorted. The finding that stands is that of the highest level,
-/// then of the larger loss, then the first; the others are its labels. A finding that is filled in stays, and so does one with
-/// a fix if the one that stands has a fix, too: nothing that can be fixed is lost.
+/// then of the larger loss, then the first; the others are its labels. A finding with a fix stays as it is:
+/// its fix would not do away with what the other one says.
 pub(super) fn relate(findings: &mut Vec<Finding>) {
     let mut incidents: Vec<(Discriminant<Incident>, Vec<usize>)> = Vec::new();
     for (index, finding) in findings.iter().enumerate() {
@@ -31,17 +31,12 @@ pub(super) fn relate(findings: &mut Vec<Finding>) {
             continue;
         }
         for other in others {
-            let (fills, fix) = (findings[other].fills, findings[other].fix.is_some());
-            if fills || fix && findings[first].fix.is_some() || findings[other].items.is_some() {
+            let Finding { pointer, part, rule, message, fix, fills, items, .. } = &findings[other];
+            if *fills || fix.is_some() || items.is_some() {
                 continue;
             }
-            let fix = findings[other].fix.take();
-            let Finding { pointer, part, rule, message, .. } = &findings[other];
-            let label = (Place::Here(pointer.clone(), *part), format!("{rule}: {message}"));
-            findings[first].label(label.0, label.1);
-            if fix.is_some() {
-                findings[first].fix = fix;
-            }
+            let (place, text) = (Place::Here(pointer.clone(), *part), format!("{rule}: {message}"));
+            findings[first].label(place, text);
             gone[other] = true;
         }
     }
@@ -98,17 +93,14 @@ mod tests {
         let drain = Some(Incident::Drain);
         let mut fills = finding("fills", Level::Note, drain, None);
         fills.fills = true;
-        let fixed = |rule, hours| {
-            let mut finding = finding(rule, Level::Warn, drain, hours);
-            finding.fix(Safety::Unsafe, Vec::new());
-            finding
-        };
+        let mut fixed = finding("fixed", Level::Warn, drain, Some(1));
+        fixed.fix(Safety::Unsafe, Vec::new());
         let plain = || finding("plain", Level::Warn, drain, Some(9));
-        assert_eq!(told(vec![fills.clone(), plain()]).len(), 2);
-        assert_eq!(told(vec![fixed("a", Some(1)), fixed("b", Some(2))]).len(), 2);
-        let mut findings = vec![fixed("a", Some(1)), plain()];
-        relate(&mut findings);
-        assert_eq!((findings.len(), &*findings[0].rule, findings[0].fix.is_some()), (1, "plain", true));
+        assert_eq!(told(vec![fills, plain()]).len(), 2);
+        assert_eq!(told(vec![fixed.clone(), plain()]).len(), 2);
+        // It may be the one that stands.
+        fixed.level = Level::Deny;
+        assert_eq!(told(vec![fixed, plain()]), [("fixed".to_owned(), vec!["plain: it is lost".to_owned()])]);
     }
 
     #[test]
