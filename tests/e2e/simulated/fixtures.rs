@@ -162,7 +162,8 @@ fn short(spec: &Value) -> Option<Value> {
     for (field, most) in
         [("activeDeadlineSeconds", DEADLINE), ("completions", MOST_PODS), ("parallelism", MOST_PODS)]
     {
-        if spec.get(field).and_then(Value::as_i64).is_some_and(|own| own > most) {
+        // A placeholder is no number.
+        if spec.get(field).is_some_and(|own| own.as_i64().is_none_or(|own| own > most)) {
             spec[field] = most.into();
         }
     }

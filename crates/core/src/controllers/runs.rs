@@ -152,12 +152,7 @@ mod tests {
             runtime: Time::from_seconds(runtime),
             startup: Time::from_seconds(60),
             checkpoint: None,
-            peers: Peers::Independent,
-            pods_per_node: 1,
-            term: Default::default(),
-            unreachable: Some(Time::from_seconds(300)),
-            wait_for_pods_ready: None,
-            gang_after: None,
+            ..Assumptions::of_tests(Peers::Independent)
         }
     }
 

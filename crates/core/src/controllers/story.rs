@@ -48,6 +48,24 @@ pub(super) const OTHER_STARTS: [i64; 3] = [250, 500, 990];
 /// How far a simulation goes.
 pub(super) const HORIZON: Time = Time::from_seconds(366 * 86_400);
 
+#[cfg(test)]
+impl Assumptions {
+    /// Returns assumptions for tests: 12 hours of work that is saved each half hour, and nodes that are given up after five minutes.
+    pub(crate) fn of_tests(peers: Peers) -> Self {
+        Self {
+            runtime: Time::from_seconds(12 * 3_600),
+            startup: Time::from_seconds(120),
+            checkpoint: Some(Time::from_seconds(1_800)),
+            peers,
+            pods_per_node: 1,
+            term: Termination::default(),
+            unreachable: Some(Time::from_seconds(300)),
+            wait_for_pods_ready: None,
+            gang_after: None,
+        }
+    }
+}
+
 impl Assumptions {
     /// Returns when something happens for which nobody says it: in the middle of the run, between two checkpoints.
     #[must_use]

@@ -8,17 +8,7 @@ use crate::text::value::json;
 const HOUR: Time = Time::from_seconds(3_600);
 
 fn assumptions(peers: Peers) -> Assumptions {
-    Assumptions {
-        runtime: Time::from_seconds(12 * 3_600),
-        startup: Time::from_seconds(120),
-        checkpoint: Some(Time::from_seconds(1_800)),
-        peers,
-        pods_per_node: 1,
-        term: Termination::default(),
-        unreachable: Some(Time::from_seconds(300)),
-        wait_for_pods_ready: None,
-        gang_after: None,
-    }
+    Assumptions::of_tests(peers)
 }
 
 fn gang(ranks: u32, limit: u32) -> Value {

@@ -286,12 +286,7 @@ mod tests {
             runtime: Time::from_seconds(1_200),
             startup: Time::from_seconds(60),
             checkpoint: None,
-            peers: Peers::Independent,
-            pods_per_node: 1,
-            term: Default::default(),
-            unreachable: Some(Time::from_seconds(300)),
-            wait_for_pods_ready: None,
-            gang_after: None,
+            ..Assumptions::of_tests(Peers::Independent)
         };
         let story = [Occurrence::from(Incident::NodeLost)];
         for replacement in ["Failed", "TerminatingOrFailed"] {

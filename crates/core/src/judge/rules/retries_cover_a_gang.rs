@@ -221,17 +221,7 @@ mod tests {
     #[test]
     fn as_many_attempts_are_made_as_the_limit_has_failures_of_all_pods() {
         let defaults = ProgramDefaults::default();
-        let assumptions = Assumptions {
-            runtime: defaults.runtime,
-            startup: defaults.startup,
-            checkpoint: defaults.checkpoint,
-            peers: Peers::Exit(defaults.peer_timeout),
-            pods_per_node: 1,
-            term: Default::default(),
-            unreachable: None,
-            wait_for_pods_ready: None,
-            gang_after: None,
-        };
+        let assumptions = Assumptions::of_tests(Peers::Exit(defaults.peer_timeout));
         for (ranks, limit) in [(2, 6), (4, 6), (4, 3), (4, 4), (16, 6), (16, 20), (16, 47), (16, 48), (3, 9)] {
             for in_place in [false, true] {
                 let policy = if in_place { "OnFailure" } else { "Never" };
