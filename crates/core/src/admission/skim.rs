@@ -5,18 +5,9 @@
 //! unreadable nor exempts it. A rule that reads one of them declares that in its [`Needs`]; the fixtures and
 //! the property test read each object both ways and fail if that is forgotten.
 
-use crate::judge::rule::Needs;
+use crate::judge::rule::{Needs, OF_CONTAINER};
 use crate::text::value::Select;
 
-/// Fields of a container, and the needs that include them.
-const OF_CONTAINER: [(&str, Needs); 6] = [
-    ("livenessProbe", Needs::PROBES),
-    ("ports", Needs::PORTS),
-    ("readinessProbe", Needs::PROBES),
-    ("securityContext", Needs::SECURITY_CONTEXTS),
-    ("startupProbe", Needs::PROBES),
-    ("volumeDevices", Needs::VOLUME_DEVICES),
-];
 /// Fields of `managedFields[]`.
 const OF_MANAGER: [&str; 3] = ["apiVersion", "fieldsType", "time"];
 /// Fields of `managedFields[].fieldsV1`, at any depth.

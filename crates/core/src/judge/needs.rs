@@ -10,6 +10,21 @@ use std::ops::{BitOr, BitOrAssign};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Needs(u16);
 
+/// Fields of a container that few rules read, and the needs that include them.
+pub(crate) const OF_CONTAINER: [(&str, Needs); 6] = [
+    ("livenessProbe", Needs::PROBES),
+    ("ports", Needs::PORTS),
+    ("readinessProbe", Needs::PROBES),
+    ("securityContext", Needs::SECURITY_CONTEXTS),
+    ("startupProbe", Needs::PROBES),
+    ("volumeDevices", Needs::VOLUME_DEVICES),
+];
+
+/// Tells whether a review may be read without a field: what depends on the size of an object does not count it.
+pub(super) fn may_be_unread(name: &str) -> bool {
+    name == "managedFields" || OF_CONTAINER.iter().any(|(field, _)| *field == name)
+}
+
 /// The first bit of the needs that are looked up; those before it are fields of the object.
 const FIRST_FACT: u32 = 8;
 

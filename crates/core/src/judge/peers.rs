@@ -2,7 +2,7 @@
 
 use crate::judge::commands::{Command, CommandLine, Launch, Launcher, PodCommands, Token, Value as Given};
 use crate::judge::training::{drives_others, is_python_trainer, quoted};
-use crate::kinds::{Path, PodTemplate, Workload};
+use crate::kinds::{Container, Path, PodTemplate, Workload};
 use crate::text::meter;
 use crate::text::pointer::Pointer;
 use crate::text::shell::After;
@@ -98,6 +98,15 @@ pub(super) fn others_wait(workload: &Workload<'_>, elastic: Path) -> bool {
     let counts = || workload.pods.iter().filter_map(|pod| pod.count.most);
     !workload.object.at(elastic).is_set()
         && counts().fold(0_i64, |all, most| all.saturating_add(most.max(0))) > 1
+}
+
+/// Tells whether a test is true of a word in a container's command line, also in a script.
+pub(super) fn has_word(container: &Container<'_>, is_it: impl Fn(&str) -> bool) -> bool {
+    let texts = ["command", "args"].into_iter().flat_map(|list| container.part.get(list).items());
+    texts.filter_map(|item| item.value.and_then(|item| item.as_str())).any(|text| {
+        meter::spend_text(text);
+        text.split(|c: char| c.is_whitespace() || "'\";&|()".contains(c)).any(&is_it)
+    })
 }
 
 /// Tells whether a container of a pod starts a launcher of PyTorch.

@@ -18,11 +18,12 @@ use crate::judge::effective::Effective;
 use crate::judge::facts::Facts;
 use crate::judge::finding::{Finding, Level};
 use crate::judge::fold::Folded;
-use crate::judge::forecast::objects::{LeftBehind, MOST_TEXT, MOST_VALUES, Question, is_small};
+use crate::judge::forecast::objects::{LeftBehind, Question, small_size};
 use crate::judge::forecast::queued::{Evicted, evicted};
 use crate::judge::forecast::{Forecast, forecast};
 use crate::judge::mounts::{PodMounts, Volumes};
 pub use crate::judge::needs::Needs;
+pub(crate) use crate::judge::needs::OF_CONTAINER;
 pub use crate::judge::params::{Flag, Mapping, Number, Param, ParamDefault, Strings, Word};
 use crate::judge::ranks::{Started, WorkloadReading};
 use crate::judge::request::Request;
@@ -434,11 +435,10 @@ impl<'a> Cx<'a> {
 
     /// Applies operations to a copy of the object, if that is small and there is work left for a question.
     fn after(&self, ops: &[Op]) -> Option<Value> {
-        let (mut values, mut text) = (MOST_VALUES, MOST_TEXT);
-        if self.forecast_work.get() == 0 || !is_small(self.request.object, &mut values, &mut text) {
+        if self.forecast_work.get() == 0 {
             return None;
         }
-        meter::spend((MOST_VALUES - values) as u64);
+        meter::spend(small_size(self.request.object)? as u64);
         patch::apply(self.request.object, ops).ok()
     }
 

@@ -13,6 +13,7 @@ use crate::controllers::story::Assumptions;
 use crate::controllers::subject::{Role, Subject, placeholder};
 use crate::controllers::time::Time;
 use crate::judge::cost::{Cost, FIELD};
+use crate::judge::needs::may_be_unread;
 use crate::judge::ranks::WorkloadReading;
 use crate::judge::simulation::{ProgramDefaults, name_of, read_object, weigh};
 use crate::kinds::{Held, Workload};
@@ -20,8 +21,8 @@ use crate::text::meter;
 use crate::text::value::Value;
 
 /// Maximum values, and maximum bytes of texts, of an object about which a question is asked.
-pub(in crate::judge) const MOST_VALUES: usize = 800;
-pub(in crate::judge) const MOST_TEXT: usize = 16 * 1_024;
+const MOST_VALUES: usize = 800;
+const MOST_TEXT: usize = 16 * 1_024;
 /// How many values an object has whose operator takes twice as long to look at it as at the smallest: it reads all of it.
 const VALUES_TWICE: usize = 200;
 /// How long after it starts a pod fails of which it is asked: at once, so that what follows is what it may cost at most.
@@ -149,11 +150,10 @@ impl<'a> Question<'_, 'a> {
     fn manifest(&self) -> Option<(&'a Value, usize)> {
         // What is inside another object is deleted and made again by that.
         let manifest = self.workload.object.value.filter(|_| self.workload.inside.is_none())?;
-        let (mut values, mut text) = (MOST_VALUES, MOST_TEXT);
-        let is_small = is_small(manifest, &mut values, &mut text);
-        let values = MOST_VALUES - values;
-        meter::spend(values as u64);
-        (is_small && placeholder(manifest.get("spec")?).is_none()).then_some((manifest, values))
+        let values = small_size(manifest);
+        meter::spend(values.unwrap_or(MOST_VALUES) as u64);
+        let values = values?;
+        placeholder(manifest.get("spec")?).is_none().then_some((manifest, values))
     }
 
     /// Lets a question about an object of some values take what is left of the work of its rule.
@@ -279,8 +279,17 @@ fn runs_on(pods: &PodGroup, failed: Time) -> bool {
     pods.started.is_some_and(|started| started <= failed + TOGETHER) && !is_stopped && !ends_with_it
 }
 
+/// Returns how many values the metadata and `spec` of an object have, if they are few and their texts are short, without what
+/// a review may be read without: an answer must not depend on that.
+pub(in crate::judge) fn small_size(object: &Value) -> Option<usize> {
+    let (mut values, mut text) = (MOST_VALUES, MOST_TEXT);
+    let parts = ["metadata", "spec"].map(|part| object.get(part));
+    let is_small = parts.into_iter().flatten().all(|part| is_small(part, &mut values, &mut text));
+    is_small.then_some(MOST_VALUES - values)
+}
+
 /// Tells whether a value has few values and short texts; they are counted off until there are too many.
-pub(in crate::judge) fn is_small(value: &Value, values: &mut usize, text: &mut usize) -> bool {
+fn is_small(value: &Value, values: &mut usize, text: &mut usize) -> bool {
     let take = |from: &mut usize, amount: usize| {
         let left = from.checked_sub(amount);
         *from = left.unwrap_or_default();
@@ -291,7 +300,8 @@ pub(in crate::judge) fn is_small(value: &Value, values: &mut usize, text: &mut u
             Value::String(string) => take(text, string.len()),
             Value::Array(items) => items.iter().all(|item| is_small(item, values, text)),
             Value::Object(fields) => {
-                fields.iter().all(|(key, value)| take(text, key.len()) && is_small(value, values, text))
+                let mut read = fields.iter().filter(|(key, _)| !may_be_unread(key));
+                read.all(|(key, value)| take(text, key.len()) && is_small(value, values, text))
             }
             Value::Null | Value::Bool(_) | Value::Number(_) => true,
         }
@@ -360,6 +370,18 @@ mod tests {
         }
         assert_eq!(left(&volcano(&workers(1, "Never"), &json!([]))), None, "no other");
         assert_eq!(left(&volcano(&workers(4, "OnFailure"), &json!([]))), None, "none fails");
+    }
+
+    #[test]
+    fn what_a_review_is_read_without_changes_no_answer() {
+        let (bare, mut whole) =
+            (volcano(&workers(4, "Never"), &json!([])), volcano(&workers(4, "Never"), &json!([])));
+        let ports: Vec<Value> = (1..900).map(|port| json!({"containerPort": port})).collect();
+        whole["spec"]["tasks"][0]["template"]["spec"]["containers"][0]["ports"] = ports.into();
+        whole["metadata"]["managedFields"] = vec![json!({"manager": "x".repeat(20_000)})].into();
+        whole["status"] = json!({"conditions": vec![json!({}); 900]});
+        assert_eq!(small_size(&bare), small_size(&whole));
+        assert_eq!((left(&bare), left(&bare).is_some()), (left(&whole), true));
     }
 
     #[test]

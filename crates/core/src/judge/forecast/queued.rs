@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use super::objects::{MOST_TEXT, MOST_VALUES, is_small};
+use super::objects::small_size;
 use super::{MOST_WORK, is_short};
 use crate::controllers::incident::{Incident, Occurrence};
 use crate::controllers::job::spec::JobSpec;
@@ -50,10 +50,7 @@ pub(in crate::judge) fn evicted(
     if left == 0 || JobSpec::placeholder(spec).is_some() || !is_short(spec) {
         return None;
     }
-    let (mut values, mut text) = (MOST_VALUES, MOST_TEXT);
-    if !is_small(spec, &mut values, &mut text) {
-        return None;
-    }
+    small_size(object)?;
     let queued = QueuedJob::from_object(object, &pod.around.pointer)?;
     let job = SimulatedJob::of_pod(pod, lines, defaults)?;
     let wait = job.assumptions.wait_for_pods_ready?;

@@ -1,4 +1,4 @@
-//! A container that is told to end does not end with 0: what is only half done does not count as done.
+//! A container does not end with 0 on SIGTERM: what is only half done does not count as done.
 //!
 //! ## Why
 //!
@@ -88,7 +88,7 @@ use crate::text::patch::Op;
 pub(super) fn rule() -> Rule {
     Rule {
         problem: "Half-done work counted as done".into(),
-        summary: "A container that is told to end does not end with 0: what is only half done does not count as done"
+        summary: "A container does not end with 0 on SIGTERM: what is only half done does not count as done"
             .into(),
         kinds: Kinds::WithRestart,
         default: Action::Warn,

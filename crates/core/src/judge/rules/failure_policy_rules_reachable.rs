@@ -142,7 +142,7 @@ const REASONS: [(&str, Incident); 11] = [
     ("TerminationByKubelet", Incident::Pressure),
 ];
 
-/// What a pod ends with that is told to end: of a program that handles SIGTERM, of one that is killed after its grace period, and
+/// What a pod ends with that is deleted: of a program that handles SIGTERM, of one that is killed after its grace period, and
 /// of one that does not handle it.
 const DISRUPTED_CODES: [i64; 3] = [1, 137, 143];
 

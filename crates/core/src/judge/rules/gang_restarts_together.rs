@@ -117,14 +117,13 @@ use crate::judge::endless::waits;
 use crate::judge::finding::{Part as FindingPart, Place};
 use crate::judge::forecast::Forecast;
 use crate::judge::gang_retries::{GangRetries, fails_at_once};
-use crate::judge::peers::{joins, others_wait, runs_torchrun};
+use crate::judge::peers::{has_word, joins, others_wait, runs_torchrun};
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cx, Exportable, Kinds, Rule};
 use crate::judge::spot::selected;
 use crate::judge::training::{drives_others, is_python_trainer};
-use crate::kinds::{Container, Deadline, Disruption, Field, Hosts, Part, Path, PodTemplate, Ranks, Retries, Workload};
+use crate::kinds::{Deadline, Disruption, Field, Hosts, Part, Path, PodTemplate, Ranks, Retries, Workload};
 use crate::text::lines::cut;
-use crate::text::meter;
 use crate::text::patch::Op;
 use crate::text::pointer::Pointer;
 
@@ -307,14 +306,8 @@ fn is_loose(cx: &Cx<'_>) -> bool {
 
 /// Tells whether a container names a backend of PyTorch whose ranks do not wait for one that is lost.
 fn talks_otherwise(pod: &PodTemplate<'_>) -> bool {
-    let texts = |container: Container<'_>| {
-        let items = ["command", "args"].map(|list| container.part.get(list).items().collect::<Vec<_>>());
-        items.into_iter().flatten().filter_map(|item| item.text().set().map(str::to_owned)).collect::<Vec<_>>()
-    };
-    pod.containers().flat_map(texts).any(|text| {
-        meter::spend_text(&text);
-        text.split([' ', '=']).any(|word| ["gloo", "mpi"].contains(&word))
-    })
+    let is_it = |word: &str| word.rsplit('=').next().is_some_and(|word| ["gloo", "mpi"].contains(&word));
+    pod.containers().any(|container| has_word(&container, is_it))
 }
 
 /// Tells whether pods select spot nodes, and the rule about those says what a failure does.

@@ -112,16 +112,15 @@ use crate::controllers::incident::Incident;
 use crate::controllers::story::Ending;
 use crate::judge::finding::{Finding, Level, Safety};
 use crate::judge::forecast::Forecast;
-use crate::judge::peers::{others_wait, runs_torchrun};
+use crate::judge::peers::{has_word, others_wait, runs_torchrun};
 use crate::judge::policy::Action;
-use crate::judge::rule::{Cx, Exportable, Kinds, Needs, Rule};
+use crate::judge::rule::{Cx, Exportable, Kinds, Rule};
 use crate::judge::spot::Spot;
 use crate::judge::taking::{PREEMPTIBLE, Taking};
 use crate::kinds::{Container, Disruption, Field, Part, PodTemplate};
 use crate::text::lines::cut;
-use crate::text::meter;
 use crate::text::patch::Op;
-use crate::text::value::{Value, json};
+use crate::text::value::json;
 
 pub(super) fn rule() -> Rule {
     Rule {
@@ -132,8 +131,6 @@ pub(super) fn rule() -> Rule {
         default: Action::Warn,
         params: &[PREEMPTIBLE.0],
         incident: Some(Incident::Spot),
-        // A question about an object of an operator has a bound that depends on its size, so all of it is read.
-        needs: Needs::PORTS | Needs::PROBES | Needs::SECURITY_CONTEXTS | Needs::VOLUME_DEVICES,
         export: Exportable::No("it reads node affinities and commands, which CEL does not do well"),
         ..Rule::new("spot-disruption-not-counted", check)
     }
@@ -468,15 +465,6 @@ fn time_to_end(cx: &mut Cx<'_>, pod: &PodTemplate<'_>, taking: &Taking, spot: &S
             .at_most(Level::Note)
             .help(format!("write checkpoints so that at most {most} seconds are needed at the end"));
     }
-}
-
-/// Tells whether a test is true of a word in a container's command line, also in a script.
-fn has_word(container: &Container<'_>, is_it: impl Fn(&str) -> bool) -> bool {
-    let texts = ["command", "args"].into_iter().flat_map(|list| container.part.get(list).items());
-    texts.filter_map(|item| item.value.and_then(Value::as_str)).any(|text| {
-        meter::spend_text(text);
-        text.split(|c: char| c.is_whitespace() || "'\";&|()".contains(c)).any(&is_it)
-    })
 }
 
 fn handles_signals(container: &Container<'_>) -> bool {
