@@ -97,6 +97,12 @@ pub fn run<T>(bounds: Bounds, work: impl FnOnce() -> T) -> Result<(T, u64), Stop
     }
 }
 
+/// Tells whether work is counted on this thread.
+#[must_use]
+pub fn is_counting() -> bool {
+    CURRENT.with_borrow(Option::is_some)
+}
+
 /// Counts steps of work. Does not return if the work must stop.
 #[inline]
 pub fn spend(steps: u64) {

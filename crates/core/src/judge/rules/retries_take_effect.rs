@@ -163,7 +163,7 @@ fn of_roles<'a>(cx: &mut Cx<'a>, retries: Retries) {
     }
     let is_failed = |(_, word): &&(usize, &str)| retries.fails_when_deleted.contains(word);
     if let Some(role) = roles.iter().find(is_failed) {
-        when_deleted(cx, *role, &roles);
+        when_deleted(cx, *role, retries);
     }
     let limit = workload.limits.get(retries.field);
     if let Field::Set(1..) = limit.int() {
@@ -230,8 +230,7 @@ fn without_limit(cx: &Cx<'_>) -> Option<Op> {
 }
 
 /// Reports a role whose pods are not made again when they are deleted.
-fn when_deleted(cx: &mut Cx<'_>, (index, word): (usize, &str), roles: &[(usize, &str)]) {
-    const DRAIN: Incident = Incident::Drain;
+fn when_deleted(cx: &mut Cx<'_>, (index, word): (usize, &str), retries: Retries) {
     let workload = cx.workload;
     let pod = &workload.pods[index];
     let policy = pod.around.get("restartPolicy");
@@ -245,16 +244,13 @@ fn when_deleted(cx: &mut Cx<'_>, (index, word): (usize, &str), roles: &[(usize, 
         let message = format!("pods of `{role}` that are taken away fail the {kind}, whatever its `restartPolicy`");
         cx.report(&replicas.pointer, message).help("keep the number, or let the job end first");
     }
-    if !cx.forecast_object(index, DRAIN, None).is_some_and(|told| fails(&told)) {
-        return;
-    }
-    let by_code = with_policy(cx, roles, &["Always", "OnFailure"], "ExitCode");
-    let helps = cx.forecast_object_after(index, DRAIN, None, &by_code).is_some_and(|told| !fails(&told));
+    // What the kind says of it is held to the model (`judge::lifecycle`).
+    let helps = !retries.fails_when_deleted.contains(&"ExitCode");
     let message = format!(
         "`restartPolicy: {word}` starts failed containers of `{role}` again, but a pod that a drain deletes fails the {kind}"
     );
     if let Some(finding) = cx.report_field(&policy, message) {
-        finding.about(DRAIN).at_most(Level::Note).help(if helps {
+        finding.about(Incident::Drain).at_most(Level::Note).help(if helps {
             "write `restartPolicy: ExitCode`, with which a pod that ends with a code of 128 or more is made again"
         } else {
             "no field changes that: keep drains away from its nodes, or create the job again from its checkpoint"
