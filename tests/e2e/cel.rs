@@ -178,7 +178,10 @@ impl<'p> InForce<'p> {
         };
         let verdict = engine::evaluate(policy, &NoFacts, &request);
         let findings = verdict.findings.iter().filter(|finding| finding.rule == rule);
-        findings.filter(|finding| is_ours(finding.path.to_string())).map(|finding| finding.level).max()
+        // Policies in the API server deny and warn, and note nothing.
+        let levels =
+            findings.filter(|finding| is_ours(finding.path.to_string())).map(|finding| finding.level);
+        levels.filter(|level| *level > Level::Note).max()
     }
 
     /// Returns how often the API server could not evaluate a policy, as its metrics have it.

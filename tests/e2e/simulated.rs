@@ -47,7 +47,9 @@ const LEAST: f64 = 0.97;
 /// Tells whether rows are recorded, of which the deletion of what has ended is a part, and for which operators are configured
 /// as for the shared ones.
 pub(crate) fn is_recorded() -> bool {
-    ["JOBGATE_ROWS", "JOBGATE_SIMULATED_OPERATORS"].iter().any(|key| env::var_os(key).is_some())
+    ["JOBGATE_ROWS", "JOBGATE_SIMULATED_OPERATORS", "JOBGATE_SIMULATED_FIXTURES"]
+        .iter()
+        .any(|key| env::var_os(key).is_some())
 }
 
 /// Returns the comparison, if it was asked for.
@@ -62,7 +64,10 @@ pub(crate) fn trials(ensemble: &Arc<Lazy>) -> Result<Vec<Trial>, String> {
     if env::var_os("JOBGATE_SIMULATED_FIXTURES").is_some() {
         let ensemble = Arc::clone(ensemble);
         trials.push(Trial::test("simulated_fixtures_end_as_their_rules_say", move || {
-            run(&ensemble, fixtures::compare)
+            run(&ensemble, |ensemble| {
+                fixtures::compare(ensemble);
+                operators::compare_fixtures(ensemble);
+            })
         }));
     }
     if let Ok(count) = env::var("JOBGATE_SIMULATED") {

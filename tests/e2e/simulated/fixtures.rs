@@ -1,4 +1,4 @@
-//! The fixtures of rules about an incident, on the real kube-controller-manager: it ends as the model says, and where a rule
+//! The fixtures of rules about an incident. Those of Jobs on the real kube-controller-manager: each ends as the model says, and where a rule
 //! has a fix, the fix changes the end. (`JOBGATE_SIMULATED_FIXTURES`)
 
 use std::fmt::Write as _;
@@ -8,12 +8,13 @@ use jobgate::controllers::incident::Incident;
 use jobgate::controllers::program::Peers;
 use jobgate::judge::engine::{self, Request};
 use jobgate::judge::facts::NoFacts;
-use jobgate::judge::finding::Finding;
 use jobgate::judge::policy::Policy;
+use jobgate::judge::rule::Rule;
 use jobgate::judge::rules::RuleSet;
 use jobgate::judge::simulation::{ProgramDefaults, SimulatedJob, jobs};
 use jobgate::kinds::Workload;
 use jobgate::text::patch;
+use jobgate::text::pointer::Pointer;
 use jobgate::text::value::Value;
 use jobgate::text::yaml;
 
@@ -21,11 +22,11 @@ use super::{PHASE, Planned, WATCHED, has_wait_fault, modelled, play, version_of,
 use crate::ensemble::Ensemble;
 
 /// When something happens, from the start of the pods.
-const AT: f64 = 3.25;
+pub(super) const AT: f64 = 3.25;
 /// When the other ranks notice.
-const PEERS: f64 = 5.35;
+pub(super) const PEERS: f64 = 5.35;
 /// How long a program takes.
-const RUN: f64 = 6.7;
+pub(super) const RUN: f64 = 6.7;
 /// How long a program that fails when it starts runs.
 const CRASH: f64 = 1.25;
 /// The deadline of a Job that has one, in seconds.
@@ -35,8 +36,20 @@ const MOST_PODS: i64 = 16;
 /// How long the kubelet takes from one start of a container to the next.
 const EVERY: f64 = 2.25;
 
-/// A fixture to run, and what its fix makes of it.
-struct FixtureCase {
+/// A fixture, and what its fix makes of it.
+pub(super) struct Fixture {
+    /// The rule and the file.
+    pub(super) id: String,
+    pub(super) object: Value,
+    /// What the finding is about, or the rule where there is none.
+    pub(super) incident: Incident,
+    /// Where the finding is.
+    pub(super) place: Option<Pointer>,
+    pub(super) fixed: Option<Value>,
+}
+
+/// A Job of a fixture to run, and what its fix makes of it.
+struct JobCase {
     id: String,
     spec: Value,
     script: serde_json::Value,
@@ -47,7 +60,7 @@ struct FixtureCase {
 pub(super) fn compare(ensemble: &Ensemble) {
     let version = version_of(ensemble);
     let has_fault = has_wait_fault(&version);
-    let cases = cases();
+    let cases: Vec<JobCase> = read().into_iter().filter_map(JobCase::from_fixture).collect();
     let planned = |id: String, spec: &Value, script: &serde_json::Value| {
         let spec: serde_json::Value = serde_json::from_str(&spec.to_string()).expect("a spec");
         let manifest = serde_json::json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": spec});
@@ -101,11 +114,11 @@ pub(super) fn compare(ensemble: &Ensemble) {
     assert!(pairs > 0 && problems.is_empty(), "{problems}");
 }
 
-/// Returns the fixtures whose findings are about an incident of a Job.
-fn cases() -> Vec<FixtureCase> {
+/// Returns the fixtures of rules about an incident.
+pub(super) fn read() -> Vec<Fixture> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/rules");
     let policy = Policy::default();
-    let mut cases = Vec::new();
+    let mut fixtures = Vec::new();
     for rule in RuleSet::built_in().iter().filter(|rule| rule.incident.is_some()) {
         let files = std::fs::read_dir(root.join(rule.file())).expect("the fixtures");
         let mut files: Vec<PathBuf> = files.map(|entry| entry.expect("a file").path()).collect();
@@ -120,30 +133,31 @@ fn cases() -> Vec<FixtureCase> {
             for document in yaml::documents(&text) {
                 let Ok(document) = document else { continue };
                 let id = format!("{}/{}", rule.id, name.trim_end_matches(".yaml"));
-                cases.extend(case(id, &document.value, &policy, rule.incident, &rule.id));
+                fixtures.extend(Fixture::from_object(id, document.value, &policy, rule));
             }
         }
     }
-    cases
+    fixtures
 }
 
-fn case(
-    id: String,
-    object: &Value,
-    policy: &Policy,
-    incident: Option<Incident>,
-    rule: &str,
-) -> Option<FixtureCase> {
-    let verdict = engine::evaluate(policy, &NoFacts, &Request::of_file(object, None));
-    let finding = verdict.findings.iter().find(|finding| *finding.rule == *rule);
-    let incident = finding.and_then(|finding| finding.incident).or(incident)?;
-    let (spec, script) = played(object, incident)?;
-    let fixed = finding.and_then(|finding| played(&fixed(finding, object)?, incident));
-    Some(FixtureCase { id, spec, script, fixed })
+impl Fixture {
+    fn from_object(id: String, object: Value, policy: &Policy, rule: &Rule) -> Option<Self> {
+        let verdict = engine::evaluate(policy, &NoFacts, &Request::of_file(&object, None));
+        let finding = verdict.findings.iter().find(|finding| *finding.rule == *rule.id);
+        let incident = finding.and_then(|finding| finding.incident).or(rule.incident)?;
+        let fix = finding.and_then(|finding| finding.fix.as_ref());
+        let fixed = fix.and_then(|fix| patch::apply(&object, &fix.ops).ok());
+        let place = finding.map(|finding| finding.pointer.clone());
+        Some(Self { id, incident, place, fixed, object })
+    }
 }
 
-fn fixed(finding: &Finding, object: &Value) -> Option<Value> {
-    patch::apply(object, &finding.fix.as_ref()?.ops).ok()
+impl JobCase {
+    fn from_fixture(fixture: Fixture) -> Option<Self> {
+        let (spec, script) = played(&fixture.object, fixture.incident)?;
+        let fixed = fixture.fixed.and_then(|fixed| played(&fixed, fixture.incident));
+        Some(Self { id: fixture.id, spec, script, fixed })
+    }
 }
 
 /// Returns the spec of a Job, with short times, and what happens to its pods.

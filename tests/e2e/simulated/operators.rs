@@ -1,6 +1,7 @@
 //! Random objects of operators' kinds, on the real operators and in the model: the outcome must be one of those that the model
 //! has. What was seen may be written as rows (`JOBGATE_RECORD`), and rows may be recorded again (`JOBGATE_ROWS`).
 
+mod fixtures;
 mod names;
 mod objects;
 mod random;
@@ -70,7 +71,29 @@ pub(super) fn compare(ensemble: &Ensemble, count: usize) {
     };
     let rows = play(ensemble, (0..count).map(plan).collect());
     super::rows::write_recording(&rows);
-    report(ensemble, &rows, seed);
+    report(ensemble, &rows, &format!("JOBGATE_SEED={seed}"));
+}
+
+/// Runs the fixtures of rules about an incident, each with what its fix makes of it, and compares both with the model and with
+/// each other.
+pub(super) fn compare_fixtures(ensemble: &Ensemble) {
+    let has = |kind: &str| Objects::operator(kind).is_some_and(|operator| is_installed(ensemble, operator));
+    let plans = fixtures::plans(&has);
+    let pairs: Vec<bool> = plans.iter().map(|plan| plan.row["fixed"] == true).collect();
+    let rows = play(ensemble, plans);
+    super::rows::write_recording(&rows);
+    report(ensemble, &rows, "fixtures");
+    let mut same = Vec::new();
+    for (nth, _) in pairs.iter().enumerate().filter(|(_, is_fixed)| **is_fixed) {
+        if rows::differences(&rows[nth - 1], &rows[nth]).is_empty() {
+            same.push(rows[nth]["id"].to_string());
+        }
+    }
+    println!(
+        "{} fixtures have a fix; of these end as without it: {same:?}",
+        pairs.iter().filter(|is| **is).count()
+    );
+    assert!(same.is_empty(), "{same:?}");
 }
 
 /// Records rows again, and prints what differs.
@@ -314,7 +337,7 @@ fn described(ensemble: &Ensemble, run: &Run<'_>, observed: Value) -> Value {
 }
 
 /// Compares rows with the model, and plays those again that differ: what is different then was late.
-fn report(ensemble: &Ensemble, rows: &[Value], seed: u64) {
+fn report(ensemble: &Ensemble, rows: &[Value], about: &str) {
     let mut tally: BTreeMap<&str, [u32; 5]> = BTreeMap::new();
     let mut differ = Vec::new();
     for row in rows {
@@ -366,7 +389,7 @@ fn report(ensemble: &Ensemble, rows: &[Value], seed: u64) {
         println!("{kind}: {}", sum(*counts));
         whole.iter_mut().zip(counts).for_each(|(whole, count)| *whole += count);
     }
-    println!("all: {}; JOBGATE_SEED={seed}; {}", sum(whole), releases(ensemble).join(", "));
+    println!("all: {}; {about}; {}", sum(whole), releases(ensemble).join(", "));
     let share = f64::from(whole[0]) / f64::from(whole[0] + whole[3]);
     assert!(share >= LEAST, "{}", sum(whole));
 }

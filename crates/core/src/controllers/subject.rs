@@ -136,7 +136,7 @@ pub struct Role {
     /// Whether their containers start again in their pods after a failure.
     pub(crate) restarts_in_place: bool,
     /// Whether they serve the others, and do not end with the program.
-    pub(crate) serves: bool,
+    pub serves: bool,
     /// How much one counts where time is summed: its accelerators, or one where the object has none.
     pub(crate) weight: u32,
 }

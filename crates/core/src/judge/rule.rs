@@ -4,6 +4,8 @@
 //! made at run time. The check of either gets a [`Cx`] and reports findings. A policy owns the
 //! [set](crate::judge::rules::RuleSet) of its rules.
 
+mod questions;
+
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::fmt;
@@ -12,15 +14,12 @@ use std::sync::Arc;
 use crate::controllers::incident::Incident;
 use crate::judge::action::Action;
 use crate::judge::checks;
-use crate::judge::commands::{CommandLine, PodCommands};
+use crate::judge::commands::PodCommands;
 use crate::judge::cost::Cost;
 use crate::judge::effective::Effective;
 use crate::judge::facts::Facts;
 use crate::judge::finding::{Finding, Level};
 use crate::judge::fold::Folded;
-use crate::judge::forecast::objects::{LeftBehind, Question, small_size};
-use crate::judge::forecast::queued::{Evicted, evicted};
-use crate::judge::forecast::{Forecast, forecast};
 use crate::judge::mounts::{PodMounts, Volumes};
 pub use crate::judge::needs::Needs;
 pub(crate) use crate::judge::needs::OF_CONTAINER;
@@ -28,12 +27,11 @@ pub use crate::judge::params::{Flag, Mapping, Number, Param, ParamDefault, Strin
 use crate::judge::ranks::{Started, WorkloadReading};
 use crate::judge::request::Request;
 pub use crate::judge::rule_id::RuleId;
-use crate::judge::simulation::{ProgramDefaults, name_of};
-use crate::kinds::{Count, Deadline, Kind, Part, PodTemplate, Ranks, Restart, Times, Ttl, Workload};
+use crate::judge::simulation::ProgramDefaults;
+use crate::kinds::{Count, Deadline, Kind, Part, Ranks, Restart, Times, Ttl, Workload};
 use crate::text::meter;
-use crate::text::patch::{self, Op};
+use crate::text::patch::Op;
 use crate::text::pointer::Pointer;
-use crate::text::value::Value;
 
 /// One rule: its data, and its check.
 #[derive(Clone)]
@@ -398,112 +396,6 @@ impl<'a> Cx<'a> {
     #[must_use]
     pub(crate) fn commands(&self, pod: usize) -> &'a PodCommands<'a> {
         self.reading.commands(pod)
-    }
-
-    /// Returns what would happen to the Job around a pod template, by its index; nothing if it has no Job, or no short answer.
-    pub(super) fn forecast(&self, pod: usize, incident: Incident) -> Option<Forecast> {
-        let lines = &self.commands(pod).containers;
-        forecast(&self.workload.pods[pod], lines, self.assumptions, incident, &self.forecast_work)
-    }
-
-    /// Returns what [`Self::forecast`] would say if some operations had been applied to the object: those of a fix, or of what a
-    /// help advises. A rule about an incident is silent where both say the same.
-    pub(super) fn forecast_after(&self, pod: usize, incident: Incident, ops: &[Op]) -> Option<Forecast> {
-        let fixed = self.after(ops)?;
-        let workload = self.workload_in(&fixed)?;
-        // They may change its commands.
-        let reading = WorkloadReading::from_workload(&workload);
-        let lines = workload.pods.get(pod).map(|_| &reading.commands(pod).containers)?;
-        forecast(workload.pods.get(pod)?, lines, self.assumptions, incident, &self.forecast_work)
-    }
-
-    /// Does the same for [`Self::forecast_object`].
-    pub(super) fn forecast_object_after(
-        &self,
-        pod: usize,
-        incident: Incident,
-        code: Option<i64>,
-        ops: &[Op],
-    ) -> Option<Forecast> {
-        let fixed = self.after(ops)?;
-        let workload = self.workload_in(&fixed)?;
-        let reading = WorkloadReading::from_workload(&workload);
-        let name = name_of(workload.pods.get(pod)?);
-        let question = Question { workload: &workload, reading: &reading, ..self.question() };
-        question.forecast(incident, name, code)
-    }
-
-    /// Applies operations to a copy of the object, if that is small and there is work left for a question.
-    fn after(&self, ops: &[Op]) -> Option<Value> {
-        if self.forecast_work.get() == 0 {
-            return None;
-        }
-        meter::spend(small_size(self.request.object)? as u64);
-        patch::apply(self.request.object, ops).ok()
-    }
-
-    /// Returns the workload in another state of the whole object.
-    fn workload_in<'v>(&self, whole: &'v Value) -> Option<Workload<'v>> {
-        let pointer = self.workload.object.pointer.clone();
-        let value = pointer.find(whole);
-        Workload::at(Part { pointer, value })
-    }
-
-    /// Returns what would happen to the object if one of the pods of a template met an incident, by the template's index; nothing
-    /// if its operator is not modelled, or there is no short answer. `code` is that of its program on SIGTERM, if that is known.
-    pub(super) fn forecast_object(
-        &self,
-        pod: usize,
-        incident: Incident,
-        code: Option<i64>,
-    ) -> Option<Forecast> {
-        self.question().forecast(incident, name_of(&self.workload.pods[pod]), code)
-    }
-
-    /// Returns what comes of the object if nothing happens to it, and all its pods succeed.
-    pub(super) fn forecast_undisturbed(&self) -> Option<Forecast> {
-        self.question().undisturbed()
-    }
-
-    /// Does the same after some operations.
-    pub(super) fn forecast_undisturbed_after(&self, ops: &[Op]) -> Option<Forecast> {
-        let fixed = self.after(ops)?;
-        let workload = self.workload_in(&fixed)?;
-        let reading = WorkloadReading::from_workload(&workload);
-        Question { workload: &workload, reading: &reading, ..self.question() }.undisturbed()
-    }
-
-    /// Returns what Kueue does, after an incident, to the Job around a pod template that waits in a queue, by the template's index;
-    /// nothing if it is in none, or there is no short answer. Some operations may have been applied to the object before.
-    pub(super) fn evicted(&self, pod: usize, incident: Incident, ops: &[Op]) -> Option<Evicted> {
-        let ask = |object: &Value, pod: &PodTemplate<'_>, lines: &[CommandLine<'_>]| {
-            evicted(object, pod, lines, self.assumptions, incident, &self.forecast_work)
-        };
-        let lines = &self.commands(pod).containers;
-        // Kueue queues a wrapper, not what is inside.
-        if self.workload.inside.is_some() {
-            return None;
-        }
-        if ops.is_empty() {
-            return ask(self.request.object, &self.workload.pods[pod], lines);
-        }
-        let changed = self.after(ops)?;
-        ask(&changed, self.workload_in(&changed)?.pods.get(pod)?, lines)
-    }
-
-    /// Returns the pods that run on after a failure, and that nothing stops; nothing where there is no short answer, or only what
-    /// is filled in or denied counts.
-    pub(super) fn left_behind(&self) -> Option<LeftBehind> {
-        if self.is_binding { None } else { self.question().left_behind() }
-    }
-
-    fn question(&self) -> Question<'_, 'a> {
-        Question {
-            workload: self.workload,
-            reading: self.reading,
-            defaults: self.assumptions,
-            left_of_rule: &self.forecast_work,
-        }
     }
 
     /// Returns the volumes of a pod template, by its index.

@@ -66,7 +66,7 @@
 //!   and its Job never becomes `Complete` or `Failed`, whatever its deadline and `podReplacementPolicy` are, so the
 //!   CronJob waits for it. That is what `jobgate simulate --what node-lost` says. A deadline that is shorter than the
 //!   time between two runs already keeps them apart, so `Replace`, which replaces no run but such a one, is
-//!   better (warning for runs that hold accelerators, unsafe fix). With a longer deadline, the note above says it. The
+//!   better (note for runs that hold accelerators, unsafe fix). With a longer deadline, the note above says it. The
 //!   CronJob goes on when the pod is gone: delete the Node, give it the taint
 //!   `node.kubernetes.io/out-of-service=nodeshutdown:NoExecute`, or delete the pod with `--force`.
 //! * With `startingDeadlineSeconds: 0` no run ever starts: the controller looks 100 ms after the time of a run. Below
@@ -204,7 +204,7 @@ fn report_lost_node(cx: &mut Cx<'_>, cron: &Part<'_>) {
     let policy = cron.get(POLICY);
     let message = "after the loss of a node no run starts: its pod stays `Terminating`, so its Job never ends, and \
                    `Forbid` waits for that";
-    let finding = cx.report(&policy.pointer, message).about(LOST);
+    let finding = cx.report(&policy.pointer, message).at_most(Level::Note).about(LOST);
     finding.help("write `concurrencyPolicy: Replace`: any other run is over at its deadline, before the next is due");
     finding.fix(Safety::Unsafe, vec![Op::Replace(policy.pointer, "Replace".into())]);
 }

@@ -36,6 +36,7 @@
 //! metadata: {name: train}
 //! spec:
 //!   activeDeadlineSeconds: 86400
+//!   backoffLimit: 12
 //!   completionMode: Indexed
 //!   parallelism: 4
 //!   completions: 4

@@ -18,15 +18,19 @@
 //!     cleanPodPolicy: Running
 //!     ttlSecondsAfterFinished: 86400
 //!   pytorchReplicaSpecs:
-//!     Worker:
-//!       replicas: 4
+//!     Master:
+//!       replicas: 1
 //!       restartPolicy: ExitCode
-//!       template:
+//!       template: &pod
 //!         spec:
 //!           containers:
 //!           - name: pytorch
 //!             image: registry.example.com/trainer:v1
-//!             command: [torchrun, --nnodes=4, train.py]
+//!             command: [torchrun, train.py]
+//!     Worker:
+//!       replicas: 3
+//!       restartPolicy: ExitCode
+//!       template: *pod
 //! ```
 //!
 //! ## Good
@@ -42,15 +46,19 @@
 //!     cleanPodPolicy: Running
 //!     ttlSecondsAfterFinished: 86400
 //!   pytorchReplicaSpecs:
-//!     Worker:
-//!       replicas: 4
+//!     Master:
+//!       replicas: 1
 //!       restartPolicy: OnFailure
-//!       template:
+//!       template: &pod
 //!         spec:
 //!           containers:
 //!           - name: pytorch
 //!             image: registry.example.com/trainer:v1
-//!             command: [torchrun, --nnodes=4, train.py]
+//!             command: [torchrun, train.py]
+//!     Worker:
+//!       replicas: 3
+//!       restartPolicy: OnFailure
+//!       template: *pod
 //! ```
 //!
 //! ## Fix

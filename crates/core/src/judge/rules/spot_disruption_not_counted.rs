@@ -234,9 +234,14 @@ fn report<'c>(
     finding.map(|finding| taking.finish(finding))
 }
 
+/// Tells whether a pod that is taken counts as succeeded: its container ends with 0 on SIGTERM.
+fn counts_as_succeeded(forecast: Option<&Forecast>) -> bool {
+    forecast.is_some_and(|told| told.outcome.ending == Ending::CompletesHalfDone)
+}
+
 /// Returns how many other pods fail with one that is taken, if that is more than the Job survives.
-fn fail_with_it(cx: &Cx<'_>, index: usize, taking: &Taking) -> Option<u32> {
-    let forecast = cx.forecast(index, taking.incident).filter(Forecast::exceeds_limit)?;
+fn fail_with_it(forecast: Option<&Forecast>) -> Option<u32> {
+    let forecast = forecast.filter(|told| told.exceeds_limit())?;
     Some(forecast.at_once - 1).filter(|others| *others > 0)
 }
 
@@ -247,8 +252,12 @@ fn of_job(cx: &mut Cx<'_>, index: usize, taking: &Taking) {
     if !spec.is_mapping() || decides(&policy) {
         return;
     }
+    let forecast = cx.forecast(index, taking.incident);
+    if counts_as_succeeded(forecast.as_ref()) {
+        return;
+    }
     let retries = retries(spec);
-    let others = fail_with_it(cx, index, taking);
+    let others = fail_with_it(forecast.as_ref());
     let counted = match (retries, others) {
         (Some(retries), Some(others)) => format!(
             "as a failure of the Job, and the {others} other pods fail with it: the first ends the Job, which \
@@ -316,17 +325,21 @@ fn of_set(cx: &mut Cx<'_>, index: usize, taking: &Taking, restarts: &Part<'_>, u
     if !spec.is_mapping() || decides(&policy) {
         return;
     }
+    let forecast = cx.forecast(index, taking.incident);
+    if counts_as_succeeded(forecast.as_ref()) {
+        return;
+    }
     let of_set = restarts.int().or_default(0);
     let then = match of_set {
         Some(0) => "and the set with it".to_owned(),
         Some(times) => format!("and all of the set starts again, {times} times at most (`maxRestarts`)"),
         None => "and all of the set starts again".to_owned(),
     };
-    let others = fail_with_it(cx, index, taking);
+    let others = fail_with_it(forecast.as_ref());
     let of_job = match (retries(spec), others) {
         (Some(0), _) => "fails its Job".to_owned(),
         (Some(_), Some(others)) => format!("fails its Job, as the {others} other pods fail with it"),
-        (Some(retries), None) => format!("counts as a failure; after {retries} its Job fails"),
+        (Some(retries), None) => format!("counts as a failure, of which its Job survives {retries}"),
         (None, _) => "counts as a failure of its index; its Job fails".to_owned(),
     };
     let message = format!("each {} {of_job}, {then}", taking.each);

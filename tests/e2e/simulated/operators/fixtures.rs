@@ -1,0 +1,211 @@
+//! The fixtures of rules about an incident whose kinds are run by operators: each with short times and bare pods, and what
+//! happens to them.
+
+use jobgate::controllers::incident::Incident;
+use jobgate::controllers::program::Peers;
+use jobgate::judge::simulation::{self, ProgramDefaults, SimulatedObject};
+use jobgate::kinds::Workload;
+use jobgate::text::pointer::{Pointer, Token};
+use jobgate::text::value::{Value as Object, json as object};
+use serde_json::{Value, json};
+
+use super::super::fixtures::{AT, Fixture, PEERS, RUN, read};
+use super::Plan;
+
+/// How long an object is watched, in seconds.
+const WATCHED: u64 = 60;
+/// The deadline of an object that has one, in seconds.
+const DEADLINE: i64 = 20;
+/// The most of what an object may have many of.
+const MOST: i64 = 4;
+/// How long a program takes that fails when it starts.
+const CRASH: f64 = 1.25;
+/// The fields that say how many there are of something.
+const COUNTS: [&str; 5] = ["replicas", "parallelism", "completions", "numNodes", "minReplicas"];
+/// Fields that need what is not there: a scheduler of gangs, metrics, other objects.
+const NEEDY: [&str; 4] = ["schedulingPolicy", "elasticPolicy", "network", "coordinator"];
+
+/// Returns the objects of the kinds that are there, and after each what its fix makes of it.
+pub(super) fn plans(is_there: &dyn Fn(&str) -> bool) -> Vec<Plan> {
+    let mut plans = Vec::new();
+    for fixture in read() {
+        let kind = fixture.object["kind"].as_str().unwrap_or_default().to_owned();
+        if kind == "Job" || !is_there(&kind) {
+            continue;
+        }
+        let Some(row) = row(&fixture, &fixture.object, &kind) else {
+            println!("not played: {}", fixture.id);
+            continue;
+        };
+        plans.push(Plan { row, watched: WATCHED });
+        let fixed = fixture.fixed.as_ref().and_then(|fixed| row_of_fix(&fixture, fixed, &kind));
+        plans.extend(fixed.map(|row| Plan { row, watched: WATCHED }));
+    }
+    plans
+}
+
+fn row_of_fix(fixture: &Fixture, fixed: &Object, kind: &str) -> Option<Value> {
+    let mut row = row(fixture, fixed, kind)?;
+    row["id"] = format!("{}+fix", fixture.id).into();
+    row["fixed"] = true.into();
+    Some(row)
+}
+
+fn row(fixture: &Fixture, object: &Object, kind: &str) -> Option<Value> {
+    let mut object = object.clone();
+    let also: Vec<Object> = (kind == "TrainJob").then(runtime).into_iter().collect();
+    if !also.is_empty() {
+        object["spec"]["runtimeRef"] = object!({"name": "r", "kind": "TrainingRuntime"});
+    }
+    // What the program does is read of the fixture as it is: its commands say it.
+    let workload = Workload::from_object(&object)?;
+    let of_operator = simulation::object(&workload, &also, &ProgramDefaults::default())?;
+    let script = script(&of_operator, fixture.incident, fixture.place.as_ref(), &object)?;
+    let plain = |object: &Object| serde_json::from_str::<Value>(&object.to_string()).expect("an object");
+    let mut row = json!({
+        "id": fixture.id, "kind": kind, "about": "fixture", "manifest": short(&object, &workload)?,
+        "script": script, "limit": WATCHED,
+    });
+    if !also.is_empty() {
+        row["also"] = also.iter().map(plain).collect();
+    }
+    Some(row)
+}
+
+/// Returns a runtime of two nodes: those that fixtures name are not there.
+fn runtime() -> Object {
+    let step = object!({"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"});
+    let pod = object!({"containers": [{"name": "node", "image": "registry.example.com/c:1"}]});
+    let job = object!({"name": "node", "template": {"metadata": {"labels": step}, "spec": {"template": {"spec": pod}}}});
+    object!({
+        "apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainingRuntime",
+        "path": "/apis/trainer.kubeflow.org/v1alpha1/namespaces/$NS/trainingruntimes",
+        "metadata": {"name": "r", "labels": {"trainer.kubeflow.org/framework": "torch"}},
+        "spec": {"mlPolicy": {"numNodes": 2}, "template": {"spec": {"replicatedJobs": [job]}}},
+    })
+}
+
+/// Returns an object with short times, few pods, and nothing in them but containers that have a name.
+fn short(whole: &Object, workload: &Workload<'_>) -> Option<Value> {
+    let mut short =
+        object!({"apiVersion": whole["apiVersion"], "kind": whole["kind"], "metadata": {"name": "j"}});
+    short["spec"] = whole.get("spec")?.clone();
+    for pod in &workload.pods {
+        let spec = short.pointer_mut(&format!("{}/spec", pod.template.pointer.to_json_pointer()))?;
+        if spec.get("initContainers").is_some() {
+            return None;
+        }
+        let image =
+            if whole["kind"] == "RayJob" { "rayproject/ray:2.46.0" } else { "registry.example.com/c:1" };
+        let names =
+            spec.get("containers")?.as_array()?.iter().filter_map(|container| container.get("name").cloned());
+        let containers: Vec<Object> = names.map(|name| object!({"name": name, "image": image})).collect();
+        let mut bare = object!({"terminationGracePeriodSeconds": 4, "containers": containers});
+        if let Some(policy) = spec.get("restartPolicy") {
+            bare["restartPolicy"] = policy.clone();
+        }
+        *spec = bare;
+    }
+    let mut short: Value = serde_json::from_str(&short.to_string()).expect("an object");
+    shorten(&mut short["spec"]);
+    Some(short)
+}
+
+fn shorten(value: &mut Value) {
+    if let Some(items) = value.as_array_mut() {
+        items.iter_mut().for_each(shorten);
+        return;
+    }
+    let Some(fields) = value.as_object_mut() else { return };
+    fields.retain(|key, _| !NEEDY.contains(&&**key));
+    for (key, value) in fields.iter_mut() {
+        let most = match &**key {
+            "activeDeadlineSeconds" => DEADLINE,
+            count if COUNTS.contains(&count) => MOST,
+            _ => {
+                shorten(value);
+                continue;
+            }
+        };
+        if value.as_i64().is_none_or(|own| own > most) {
+            *value = most.into();
+        }
+    }
+}
+
+/// Returns what happens to the pods; nothing for an incident that no script of pods can show.
+fn script(
+    of: &SimulatedObject<'_>,
+    incident: Incident,
+    place: Option<&Pointer>,
+    object: &Object,
+) -> Option<Value> {
+    let roles = of.subject.roles.iter().filter_map(|role| Some((role.name.as_deref()?, role)));
+    let most = roles.clone().max_by_key(|(_, role)| role.count)?;
+    let is_at = |name: &str| place.is_some_and(|place| is_within(place, name, object));
+    let (victim, role) = roles.clone().find(|(name, _)| is_at(name)).unwrap_or(most);
+    let of_victim = |mut plan: Value, is_always: bool| {
+        plan["role"] = victim.into();
+        if role.count > 1 {
+            plan["index"] = json!([0, 0]);
+        }
+        if !is_always {
+            plan["attempt"] = 0.into();
+        }
+        plan
+    };
+    let code = of.assumptions.term.code;
+    let disrupted = |cause: &str| json!({"run": null, "disrupt": {"after": AT, "cause": cause}, "term": {"after": 1.15, "code": code}});
+    let exits = |code: i64| json!({"run": AT, "exit": code});
+    let mut rules = match incident {
+        Incident::Exit(code) => vec![of_victim(exits(code.into()), false)],
+        Incident::Oom => vec![of_victim(exits(137), false)],
+        Incident::Drain => vec![of_victim(disrupted("evict"), false)],
+        Incident::Spot => vec![of_victim(disrupted("taint"), false)],
+        Incident::Preempt => vec![of_victim(disrupted("preempt"), false)],
+        Incident::DeletePod => vec![of_victim(disrupted("delete"), false)],
+        Incident::CrashLoop => vec![of_victim(json!({"run": CRASH, "exit": 1}), true)],
+        Incident::CrashAll => vec![json!({"run": CRASH, "exit": 1})],
+        Incident::Hang => {
+            vec![json!({"program": 0, "pending": 2, "run": 600, "end": "SUCCEEDED"}), json!({"run": null})]
+        }
+        _ => return None,
+    };
+    let is_of_ray = object["kind"] == "RayJob";
+    if is_of_ray {
+        rules.retain(|rule| incident == Incident::Hang && rule.get("program").is_some());
+        return (!rules.is_empty()).then(|| rules.into());
+    }
+    rules.retain(|rule| rule.get("program").is_none());
+    match of.assumptions.peers {
+        Peers::Exit(_) if of.or_peers.is_none() => rules.push(json!({"attempt": 0, "run": PEERS, "exit": 1})),
+        Peers::Hang => rules.push(json!({"attempt": 0, "run": null})),
+        _ => {}
+    }
+    // What serves the others does not end with the program.
+    let servers = roles.filter(|(_, role)| role.serves).map(|(name, _)| json!({"role": name, "run": null}));
+    rules.extend(servers);
+    rules.push(json!({ "run": RUN }));
+    Some(rules.into())
+}
+
+/// Tells whether a place is in the part of an object that a role is of.
+fn is_within(place: &Pointer, role: &str, object: &Object) -> bool {
+    let mut value = Some(object);
+    place.tokens().iter().any(|token| {
+        let key = match token {
+            Token::Key(key) => {
+                value = value.and_then(|value| value.get(&**key));
+                key.to_string()
+            }
+            Token::Index(index) => {
+                value = value.and_then(|value| value.as_array()?.get(*index));
+                value.and_then(|value| value.get("name")?.as_str()).unwrap_or_default().to_owned()
+            }
+        };
+        let number = |rest: &str| {
+            rest.strip_prefix('-').is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit()))
+        };
+        !key.is_empty() && (role.eq_ignore_ascii_case(&key) || role.strip_prefix(&*key).is_some_and(number))
+    })
+}
