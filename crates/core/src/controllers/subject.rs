@@ -134,7 +134,7 @@ pub struct Role {
     /// Whether each has an index.
     pub(crate) indexed: bool,
     /// Whether their containers start again in their pods after a failure.
-    pub(crate) restarts_in_place: bool,
+    pub restarts_in_place: bool,
     /// Whether they serve the others, and do not end with the program.
     pub serves: bool,
     /// How much one counts where time is summed: its accelerators, or one where the object has none.

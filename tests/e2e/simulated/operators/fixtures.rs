@@ -3,27 +3,31 @@
 
 use jobgate::controllers::incident::Incident;
 use jobgate::controllers::program::Peers;
+use jobgate::controllers::subject::Role;
 use jobgate::judge::simulation::{self, ProgramDefaults, SimulatedObject};
 use jobgate::kinds::Workload;
 use jobgate::text::pointer::{Pointer, Token};
 use jobgate::text::value::{Value as Object, json as object};
 use serde_json::{Value, json};
 
-use super::super::fixtures::{AT, Fixture, PEERS, RUN, read};
+use super::super::fixtures::{AT, CRASH, EVERY, Fixture, PEERS, RUN, read};
 use super::Plan;
 
 /// How long an object is watched, in seconds.
 const WATCHED: u64 = 60;
 /// The deadline of an object that has one, in seconds.
 const DEADLINE: i64 = 20;
+/// When a job that hangs is changed, in a way that changes nothing of it.
+const HAPPENS: f64 = 30.45;
 /// The most of what an object may have many of.
 const MOST: i64 = 4;
-/// How long a program takes that fails when it starts.
-const CRASH: f64 = 1.25;
 /// The fields that say how many there are of something.
 const COUNTS: [&str; 5] = ["replicas", "parallelism", "completions", "numNodes", "minReplicas"];
-/// Fields that need what is not there: a scheduler of gangs, metrics, other objects.
-const NEEDY: [&str; 4] = ["schedulingPolicy", "elasticPolicy", "network", "coordinator"];
+/// Fields that need what is not there: a scheduler of gangs, metrics, accounts, a script of a submitter's own.
+const NEEDY: [&str; 4] = ["schedulingPolicy", "elasticPolicy", "runtimePatches", "submitterPodTemplate"];
+/// The roles with which a job ends, and how long they run: not until the others end, of which some would be deleted.
+const LEADERS: [&str; 2] = ["master", "chief"];
+const LEADS: f64 = 5.15;
 
 /// Returns the objects of the kinds that are there, and after each what its fix makes of it.
 pub(super) fn plans(is_there: &dyn Fn(&str) -> bool) -> Vec<Plan> {
@@ -45,6 +49,10 @@ pub(super) fn plans(is_there: &dyn Fn(&str) -> bool) -> Vec<Plan> {
 }
 
 fn row_of_fix(fixture: &Fixture, fixed: &Object, kind: &str) -> Option<Value> {
+    let is_left_out = |token: &&Token| matches!(token, Token::Key(key) if NEEDY.contains(&&**key));
+    if fixture.place.as_ref().is_some_and(|place| place.tokens().iter().any(is_left_out)) {
+        return None;
+    }
     let mut row = row(fixture, fixed, kind)?;
     row["id"] = format!("{}+fix", fixture.id).into();
     row["fixed"] = true.into();
@@ -164,8 +172,8 @@ fn script(
         Incident::Spot => vec![of_victim(disrupted("taint"), false)],
         Incident::Preempt => vec![of_victim(disrupted("preempt"), false)],
         Incident::DeletePod => vec![of_victim(disrupted("delete"), false)],
-        Incident::CrashLoop => vec![of_victim(json!({"run": CRASH, "exit": 1}), true)],
-        Incident::CrashAll => vec![json!({"run": CRASH, "exit": 1})],
+        Incident::CrashLoop => vec![of_victim(crash(role), true)],
+        Incident::CrashAll => vec![crash(role)],
         Incident::Hang => {
             vec![json!({"program": 0, "pending": 2, "run": 600, "end": "SUCCEEDED"}), json!({"run": null})]
         }
@@ -183,10 +191,27 @@ fn script(
         _ => {}
     }
     // What serves the others does not end with the program.
-    let servers = roles.filter(|(_, role)| role.serves).map(|(name, _)| json!({"role": name, "run": null}));
-    rules.extend(servers);
+    let servers =
+        roles.clone().filter(|(_, role)| role.serves).map(|(name, _)| json!({"role": name, "run": null}));
+    let leaders =
+        roles.filter(|(name, _)| LEADERS.contains(name)).map(|(name, _)| json!({"role": name, "run": LEADS}));
+    rules.extend(servers.chain(leaders));
     rules.push(json!({ "run": RUN }));
+    if incident == Incident::Hang {
+        // The training operator looks at a job when something happens, else after ten hours.
+        rules.push(
+            json!({"at": HAPPENS, "merge": {"metadata": {"annotations": {"example.com/looked-at": "now"}}}}),
+        );
+    }
     Some(rules.into())
+}
+
+/// Returns what becomes of a pod whose program fails whenever it starts.
+fn crash(role: &Role) -> Value {
+    match role.restarts_in_place {
+        true => json!({"run": null, "restarts": null, "every": EVERY}),
+        false => json!({"run": CRASH, "exit": 1}),
+    }
 }
 
 /// Tells whether a place is in the part of an object that a role is of.
