@@ -269,6 +269,8 @@ impl Served {
             .with_root_certificates(roots)
             .with_no_client_auth();
         let stream = TcpStream::connect(self.address).await?;
+        // Each write would wait for the one before to be acknowledged.
+        stream.set_nodelay(true)?;
         let mut stream = tokio_rustls::TlsConnector::from(Arc::new(config))
             .connect(ServerName::try_from("localhost")?, stream)
             .await?;
