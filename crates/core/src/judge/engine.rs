@@ -240,7 +240,9 @@ impl<'a> Judgement<'a> {
         let mut findings = Folded::default();
         for (rule, settings) in &rules {
             let is_binding = which == Which::Binding;
-            let mut cx = Cx { findings, partial, is_binding, ..self.cx(rule, settings, &reading) };
+            let says_notes = which == Which::All || self.is_named(rule);
+            let mut cx =
+                Cx { findings, partial, is_binding, says_notes, ..self.cx(rule, settings, &reading) };
             rule.check.check(&mut cx);
             findings = cx.findings;
         }
@@ -272,11 +274,12 @@ impl<'a> Judgement<'a> {
     /// annotation names it, or an exemption.
     fn answers_note(&self, rule: &Rule, settings: &Effective) -> bool {
         let warns = rule.warns_by.as_ref().is_some_and(|param| settings.number(param) > 0);
-        let is_named = || {
-            self.wishes.ignores(&rule.id)
-                || self.scope.exemptions().any(|exemption| exemption.covers(&rule.id))
-        };
-        settings.action == Action::Note && (warns || is_named())
+        settings.action == Action::Note && (warns || self.is_named(rule))
+    }
+
+    /// Tells whether an annotation or an exemption names a rule, and says so where there is nothing to suppress.
+    fn is_named(&self, rule: &Rule) -> bool {
+        self.wishes.ignores(&rule.id) || self.scope.exemptions().any(|exemption| exemption.covers(&rule.id))
     }
 
     /// Returns the context for a rule.
@@ -292,6 +295,7 @@ impl<'a> Judgement<'a> {
             reading,
             assumptions: &self.policy.assumptions,
             is_binding: false,
+            says_notes: true,
             forecast_work: Cell::new(MOST_WORK_OF_RULE),
         }
     }

@@ -381,6 +381,8 @@ pub struct Cx<'a> {
     pub(super) assumptions: &'a ProgramDefaults,
     /// Whether only what is denied or filled in counts.
     pub(super) is_binding: bool,
+    /// Whether notes are part of the answer: a webhook says nothing of them, so what only a note needs is not asked.
+    pub(super) says_notes: bool,
     /// The work that is left for questions of this rule about what would happen.
     pub(super) forecast_work: Cell<u64>,
 }

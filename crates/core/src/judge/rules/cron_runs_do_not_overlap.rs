@@ -198,7 +198,7 @@ fn stops_at_lost_node(cx: &Cx<'_>) -> bool {
 
 /// Reports that runs wait for one that never ends, though a deadline keeps them apart.
 fn report_lost_node(cx: &mut Cx<'_>, cron: &Part<'_>) {
-    if cron.get("suspend").bool() == Field::Set(true) || !stops_at_lost_node(cx) {
+    if !cx.says_notes || cron.get("suspend").bool() == Field::Set(true) || !stops_at_lost_node(cx) {
         return;
     }
     let policy = cron.get(POLICY);
@@ -211,6 +211,9 @@ fn report_lost_node(cx: &mut Cx<'_>, cron: &Part<'_>) {
 
 /// Reports runs that wait for one another, or are dropped because they wait for too long.
 fn report_wait(cx: &mut Cx<'_>, cron: &Part<'_>, deadline: &Part<'_>, seconds: u64, period: u64) {
+    if !cx.says_notes {
+        return;
+    }
     let late = cron.get("startingDeadlineSeconds");
     let waits = match late.int() {
         Field::Unset => None,

@@ -149,7 +149,8 @@ fn of_indexes(cx: &mut Cx<'_>, index: usize, pod: &PodTemplate<'_>) {
 /// Reports a Job whose pod on a lost node is not replaced.
 fn of_lost_node(cx: &mut Cx<'_>, index: usize, pod: &PodTemplate<'_>) {
     let policy = pod.around.get("podReplacementPolicy");
-    if policy.text() != Field::Set("Failed") || pod.count.most.is_none_or(|most| most <= 1) {
+    let is_one = pod.count.most.is_none_or(|most| most <= 1);
+    if !cx.says_notes || policy.text() != Field::Set("Failed") || is_one {
         return;
     }
     let Some(evicted) = cx.evicted(index, Incident::NodeLost, &[]).filter(is_endless) else { return };

@@ -140,12 +140,14 @@ fn check(cx: &mut Cx<'_>) {
             pod.around.set(FIELD, needed.into())
         };
         let Some(fix) = fix else { continue };
-        let now = cx.forecast(index, FAIL_ALWAYS);
-        let fixed = cx.forecast_after(index, FAIL_ALWAYS, std::slice::from_ref(&fix));
+        // The first failure decides where there is no retry: how often it fails after that costs ten times as much to ask.
+        let incident = if gang.survived() == 0 { FAILS } else { FAIL_ALWAYS };
+        let now = cx.forecast(index, incident);
+        let fixed = cx.forecast_after(index, incident, std::slice::from_ref(&fix));
         if !decides(now.as_ref(), fixed.as_ref()) {
             continue;
         }
-        report(cx, (index, &gang), fix);
+        report(cx, (index, &gang), now.as_ref(), fix);
     }
 }
 
@@ -155,7 +157,7 @@ fn decides(now: Option<&Forecast>, fixed: Option<&Forecast>) -> bool {
     ends && now.zip(fixed).is_none_or(|(now, fixed)| fixed.outcome.at > now.outcome.at)
 }
 
-fn report(cx: &mut Cx<'_>, (index, gang): (usize, &GangRetries), fix: Op) {
+fn report(cx: &mut Cx<'_>, (index, gang): (usize, &GangRetries), now: Option<&Forecast>, fix: Op) {
     let limit = cx.workload.pods[index].around.get(FIELD);
     let GangRetries { ranks, command, .. } = gang;
     let by_default = if limit.is_set() { "" } else { " by default" };
@@ -166,7 +168,7 @@ fn report(cx: &mut Cx<'_>, (index, gang): (usize, &GangRetries), fix: Op) {
     let mut loss = None;
     let message = match survived {
         0 => {
-            loss = cx.forecast(index, FAILS).filter(Forecast::exceeds_limit).map(|forecast| forecast.loss());
+            loss = now.filter(|told| told.exceeds_limit()).map(Forecast::loss);
             let costs = loss.map(|loss| format!(", and costs about {loss}")).unwrap_or_default();
             format!("{is} less than {pods}: the first failure ends the Job, without a retry{costs}")
         }
