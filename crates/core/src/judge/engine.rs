@@ -240,7 +240,7 @@ impl<'a> Judgement<'a> {
         let mut findings = Folded::default();
         for (rule, settings) in &rules {
             let is_binding = which == Which::Binding;
-            let says_notes = which == Which::All || self.is_named(rule);
+            let says_notes = which == Which::All || which == Which::Answered && self.is_named(rule);
             let mut cx =
                 Cx { findings, partial, is_binding, says_notes, ..self.cx(rule, settings, &reading) };
             rule.check.check(&mut cx);

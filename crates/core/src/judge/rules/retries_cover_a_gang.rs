@@ -140,7 +140,7 @@ fn check(cx: &mut Cx<'_>) {
             pod.around.set(FIELD, needed.into())
         };
         let Some(fix) = fix else { continue };
-        // The first failure decides where there is no retry: how often it fails after that costs ten times as much to ask.
+        // Where there is no retry, the first failure decides, and its cost is said.
         let incident = if gang.survived() == 0 { FAILS } else { FAIL_ALWAYS };
         let now = cx.forecast(index, incident);
         let fixed = cx.forecast_after(index, incident, std::slice::from_ref(&fix));
