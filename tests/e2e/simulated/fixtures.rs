@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use jobgate::controllers::incident::Incident;
 use jobgate::controllers::program::Peers;
+use jobgate::controllers::story::Assumptions;
 use jobgate::judge::engine::{self, Request};
 use jobgate::judge::facts::NoFacts;
 use jobgate::judge::policy::Policy;
@@ -15,26 +16,26 @@ use jobgate::judge::simulation::{ProgramDefaults, SimulatedJob, jobs};
 use jobgate::kinds::Workload;
 use jobgate::text::patch;
 use jobgate::text::pointer::Pointer;
-use jobgate::text::value::Value;
+use jobgate::text::value::{Value, json};
 use jobgate::text::yaml;
 
 use super::{PHASE, Planned, WATCHED, has_wait_fault, modelled, play, version_of, write};
 use crate::ensemble::Ensemble;
 
 /// When something happens, from the start of the pods.
-pub(super) const AT: f64 = 3.25;
+const AT: f64 = 3.25;
 /// When the other ranks notice.
-pub(super) const PEERS: f64 = 5.35;
+const PEERS: f64 = 5.35;
 /// How long a program takes.
 pub(super) const RUN: f64 = 6.7;
 /// How long a program that fails when it starts runs.
-pub(super) const CRASH: f64 = 1.25;
+const CRASH: f64 = 1.25;
 /// The deadline of a Job that has one, in seconds.
 const DEADLINE: i64 = 12;
 /// The most pods of a Job.
 const MOST_PODS: i64 = 16;
 /// How long the kubelet takes from one start of a container to the next.
-pub(super) const EVERY: f64 = 2.25;
+const EVERY: f64 = 2.25;
 
 /// A fixture, and what its fix makes of it.
 pub(super) struct Fixture {
@@ -185,79 +186,113 @@ fn short(spec: &Value) -> Option<Value> {
     // No queue: what Kueue does is no part of these runs.
     spec["template"].as_object_mut()?.remove("metadata");
     let pod = &mut spec["template"]["spec"];
-    let containers = pod.get("containers")?.as_array()?.len();
-    let (restart, hooks) = (pod.get("restartPolicy").cloned(), pod.get("initContainers").is_some());
-    let names: Vec<Value> =
-        pod["containers"].as_array()?.iter().filter_map(|container| container.get("name").cloned()).collect();
-    // What the pods are made of does not matter: the kubelet goes by the script.
-    let containers: Vec<Value> = names
-        .into_iter()
-        .take(containers)
-        .map(|name| {
-            let mut container = jobgate::text::value::json!({"image": "registry.example.com/c:1"});
-            container["name"] = name;
-            container
+    *pod = bare(pod, "registry.example.com/c:1")?;
+    if pod.get("restartPolicy").is_none() {
+        pod["restartPolicy"] = "Never".into();
+    }
+    Some(spec)
+}
+
+/// Returns a pod spec with what decides when its pods end: what they are made of does not matter, since the kubelet goes by the
+/// script. Nothing where the script would have to know of init containers.
+pub(super) fn bare(pod: &Value, image: &str) -> Option<Value> {
+    if pod.get("initContainers").is_some() {
+        return None;
+    }
+    let names =
+        pod.get("containers")?.as_array()?.iter().filter_map(|container| container.get("name").cloned());
+    let containers: Vec<Value> = names.map(|name| json!({"name": name, "image": image})).collect();
+    let mut bare = json!({"terminationGracePeriodSeconds": 4, "containers": containers});
+    if let Some(policy) = pod.get("restartPolicy") {
+        bare["restartPolicy"] = policy.clone();
+    }
+    Some(bare)
+}
+
+/// Returns what happens to one pod the first time, to the same pod always, or to all.
+pub(super) enum Befalls {
+    Once(serde_json::Value),
+    Always(serde_json::Value),
+    All(serde_json::Value),
+}
+
+impl Befalls {
+    /// Returns what an incident does to pods whose program exits with a code on SIGTERM, and whose containers may start again in
+    /// them; nothing for one that no script of pods can show.
+    pub(super) fn from_incident(
+        incident: Incident,
+        assumptions: &Assumptions,
+        in_place: bool,
+    ) -> Option<Self> {
+        let disrupted = |cause: &str| {
+            serde_json::json!({
+                "run": null, "disrupt": {"after": AT, "cause": cause},
+                "term": {"after": 1.15, "code": assumptions.term.code}})
+        };
+        let exits = |code: i64| serde_json::json!({"run": AT, "exit": code});
+        let crash = match in_place {
+            true => serde_json::json!({"run": null, "restarts": null, "every": EVERY}),
+            false => serde_json::json!({"run": CRASH, "exit": 1}),
+        };
+        Some(match incident {
+            Incident::Exit(code) => Self::Once(exits(code.into())),
+            Incident::Oom => Self::Once(exits(137)),
+            Incident::Drain => Self::Once(disrupted("evict")),
+            Incident::Spot => Self::Once(disrupted("taint")),
+            Incident::Preempt => Self::Once(disrupted("preempt")),
+            Incident::DeletePod => Self::Once(disrupted("delete")),
+            // Nobody deletes a pod that tolerates the taint of its node.
+            Incident::NodeLost if assumptions.unreachable.is_none() => {
+                Self::Once(serde_json::json!({ "run": null }))
+            }
+            Incident::NodeLost => {
+                let mut plan = disrupted("lost");
+                plan["term"] = serde_json::json!({"after": null, "code": 0});
+                Self::Once(plan)
+            }
+            Incident::CrashLoop => Self::Always(crash),
+            Incident::CrashAll => Self::All(crash),
+            Incident::Hang => Self::All(serde_json::json!({ "run": null })),
+            Incident::ImagePull => Self::All(serde_json::json!({ "start": null })),
+            _ => return None,
         })
-        .collect();
-    *pod = jobgate::text::value::json!({"terminationGracePeriodSeconds": 4});
-    pod["containers"] = containers.into();
-    pod["restartPolicy"] = restart.unwrap_or_else(|| "Never".into());
-    (!hooks).then_some(spec)
+    }
+
+    /// Returns the rule of a script, with the one pod that it is about.
+    pub(super) fn rule(self, pod: &serde_json::Value) -> serde_json::Value {
+        let (mut rule, is_once) = match self {
+            Self::All(rule) => return rule,
+            Self::Always(rule) => (rule, false),
+            Self::Once(rule) => (rule, true),
+        };
+        for (key, value) in pod.as_object().into_iter().flatten() {
+            rule[key] = value.clone();
+        }
+        if is_once {
+            rule["attempt"] = 0.into();
+        }
+        rule
+    }
+}
+
+/// Returns what the other pods do then, as far as that is known.
+pub(super) fn of_peers(peers: Peers, or_peers: Option<Peers>) -> Option<serde_json::Value> {
+    match peers {
+        Peers::Exit(_) if or_peers.is_none() => {
+            Some(serde_json::json!({"attempt": 0, "run": PEERS, "exit": 1}))
+        }
+        Peers::Hang => Some(serde_json::json!({"attempt": 0, "run": null})),
+        _ => None,
+    }
 }
 
 /// Returns what happens to the pods; nothing for an incident that no script of pods can show.
 fn script(spec: &Value, job: &SimulatedJob<'_>, incident: Incident) -> Option<serde_json::Value> {
     let indexed = spec.get("completionMode").is_some_and(|mode| mode == "Indexed");
-    let of_first = |mut plan: serde_json::Value, always: bool| {
-        if indexed {
-            plan["index"] = serde_json::json!([0, 0]);
-        }
-        if !always {
-            plan["attempt"] = 0.into();
-        }
-        plan
-    };
-    let code = job.assumptions.term.code;
-    let disrupted = |cause: &str| {
-        serde_json::json!({
-            "run": null, "disrupt": {"after": AT, "cause": cause}, "term": {"after": 1.15, "code": code}})
-    };
-    let exits = |code: i64| serde_json::json!({"run": AT, "exit": code});
+    let pod = if indexed { serde_json::json!({"index": [0, 0]}) } else { serde_json::json!({}) };
     let in_place = spec.pointer("/template/spec/restartPolicy").is_some_and(|policy| *policy == "OnFailure");
-    let crash = match in_place {
-        true => serde_json::json!({"run": null, "restarts": null, "every": EVERY}),
-        false => serde_json::json!({"run": CRASH, "exit": 1}),
-    };
-    let first = match incident {
-        Incident::Exit(code) => of_first(exits(code.into()), false),
-        Incident::Oom => of_first(exits(137), false),
-        Incident::Drain => of_first(disrupted("evict"), false),
-        Incident::Spot => of_first(disrupted("taint"), false),
-        Incident::Preempt => of_first(disrupted("preempt"), false),
-        Incident::DeletePod => of_first(disrupted("delete"), false),
-        Incident::NodeLost => {
-            // Nobody deletes a pod that tolerates the taint of its node.
-            let mut plan = serde_json::json!({ "run": null });
-            if job.assumptions.unreachable.is_some() {
-                plan = disrupted("lost");
-                plan["term"] = serde_json::json!({"after": null, "code": 0});
-            }
-            of_first(plan, false)
-        }
-        Incident::CrashLoop => of_first(crash, true),
-        Incident::CrashAll => crash,
-        Incident::Hang => serde_json::json!({ "run": null }),
-        Incident::ImagePull => serde_json::json!({ "start": null }),
-        _ => return None,
-    };
-    let mut rules = vec![first];
-    match job.assumptions.peers {
-        Peers::Exit(_) if job.or_peers.is_none() => {
-            rules.push(serde_json::json!({"attempt": 0, "run": PEERS, "exit": 1}));
-        }
-        Peers::Hang => rules.push(serde_json::json!({"attempt": 0, "run": null})),
-        _ => {}
-    }
+    let mut rules = vec![Befalls::from_incident(incident, &job.assumptions, in_place)?.rule(&pod)];
+    rules.extend(of_peers(job.assumptions.peers, job.or_peers));
     rules.push(serde_json::json!({ "run": RUN }));
     Some(serde_json::Value::Array(rules))
 }

@@ -78,22 +78,15 @@ pub(super) fn compare(ensemble: &Ensemble, count: usize) {
 /// each other.
 pub(super) fn compare_fixtures(ensemble: &Ensemble) {
     let has = |kind: &str| Objects::operator(kind).is_some_and(|operator| is_installed(ensemble, operator));
-    let plans = fixtures::plans(&has);
-    let pairs: Vec<bool> = plans.iter().map(|plan| plan.row["fixed"] == true).collect();
-    let rows = play(ensemble, plans);
+    let rows = play(ensemble, fixtures::plans(&has));
     super::rows::write_recording(&rows);
     report(ensemble, &rows, "fixtures");
-    let mut same = Vec::new();
-    for (nth, _) in pairs.iter().enumerate().filter(|(_, is_fixed)| **is_fixed) {
-        if rows::differences(&rows[nth - 1], &rows[nth]).is_empty() {
-            same.push(rows[nth]["id"].to_string());
-        }
-    }
-    println!(
-        "{} fixtures have a fix; of these end as without it: {same:?}",
-        pairs.iter().filter(|is| **is).count()
-    );
-    assert!(same.is_empty(), "{same:?}");
+    let pairs: Vec<_> = rows.windows(2).filter(|pair| pair[1]["fixed"] == true).collect();
+    let is_same = |pair: &&[Value]| rows::differences(&pair[0], &pair[1]).is_empty();
+    let same: Vec<String> =
+        pairs.iter().copied().filter(is_same).map(|pair| pair[1]["id"].to_string()).collect();
+    println!("{} fixtures have a fix; of these end as without it: {same:?}", pairs.len());
+    assert!(!pairs.is_empty() && same.is_empty(), "{same:?}");
 }
 
 /// Records rows again, and prints what differs.

@@ -2,15 +2,13 @@
 //! happens to them.
 
 use jobgate::controllers::incident::Incident;
-use jobgate::controllers::program::Peers;
-use jobgate::controllers::subject::Role;
 use jobgate::judge::simulation::{self, ProgramDefaults, SimulatedObject};
 use jobgate::kinds::Workload;
 use jobgate::text::pointer::{Pointer, Token};
 use jobgate::text::value::{Value as Object, json as object};
 use serde_json::{Value, json};
 
-use super::super::fixtures::{AT, CRASH, EVERY, Fixture, PEERS, RUN, read};
+use super::super::fixtures::{Befalls, Fixture, RUN, bare, of_peers, read};
 use super::Plan;
 
 /// How long an object is watched, in seconds.
@@ -98,21 +96,11 @@ fn short(whole: &Object, workload: &Workload<'_>) -> Option<Value> {
     let mut short =
         object!({"apiVersion": whole["apiVersion"], "kind": whole["kind"], "metadata": {"name": "j"}});
     short["spec"] = whole.get("spec")?.clone();
+    // KubeRay reads the release of Ray from it.
+    let image = if whole["kind"] == "RayJob" { "rayproject/ray:2.46.0" } else { "registry.example.com/c:1" };
     for pod in &workload.pods {
         let spec = short.pointer_mut(&format!("{}/spec", pod.template.pointer.to_json_pointer()))?;
-        if spec.get("initContainers").is_some() {
-            return None;
-        }
-        let image =
-            if whole["kind"] == "RayJob" { "rayproject/ray:2.46.0" } else { "registry.example.com/c:1" };
-        let names =
-            spec.get("containers")?.as_array()?.iter().filter_map(|container| container.get("name").cloned());
-        let containers: Vec<Object> = names.map(|name| object!({"name": name, "image": image})).collect();
-        let mut bare = object!({"terminationGracePeriodSeconds": 4, "containers": containers});
-        if let Some(policy) = spec.get("restartPolicy") {
-            bare["restartPolicy"] = policy.clone();
-        }
-        *spec = bare;
+        *spec = bare(spec, image)?;
     }
     let mut short: Value = serde_json::from_str(&short.to_string()).expect("an object");
     shorten(&mut short["spec"]);
@@ -148,48 +136,22 @@ fn script(
     place: Option<&Pointer>,
     object: &Object,
 ) -> Option<Value> {
+    if object["kind"] == "RayJob" {
+        // Its program, and no pod, decides how it ends.
+        let hangs = json!([{"program": 0, "pending": 2, "run": 600, "end": "SUCCEEDED"}]);
+        return (incident == Incident::Hang).then_some(hangs);
+    }
     let roles = of.subject.roles.iter().filter_map(|role| Some((role.name.as_deref()?, role)));
     let most = roles.clone().max_by_key(|(_, role)| role.count)?;
     let is_at = |name: &str| place.is_some_and(|place| is_within(place, name, object));
     let (victim, role) = roles.clone().find(|(name, _)| is_at(name)).unwrap_or(most);
-    let of_victim = |mut plan: Value, is_always: bool| {
-        plan["role"] = victim.into();
-        if role.count > 1 {
-            plan["index"] = json!([0, 0]);
-        }
-        if !is_always {
-            plan["attempt"] = 0.into();
-        }
-        plan
-    };
-    let code = of.assumptions.term.code;
-    let disrupted = |cause: &str| json!({"run": null, "disrupt": {"after": AT, "cause": cause}, "term": {"after": 1.15, "code": code}});
-    let exits = |code: i64| json!({"run": AT, "exit": code});
-    let mut rules = match incident {
-        Incident::Exit(code) => vec![of_victim(exits(code.into()), false)],
-        Incident::Oom => vec![of_victim(exits(137), false)],
-        Incident::Drain => vec![of_victim(disrupted("evict"), false)],
-        Incident::Spot => vec![of_victim(disrupted("taint"), false)],
-        Incident::Preempt => vec![of_victim(disrupted("preempt"), false)],
-        Incident::DeletePod => vec![of_victim(disrupted("delete"), false)],
-        Incident::CrashLoop => vec![of_victim(crash(role), true)],
-        Incident::CrashAll => vec![crash(role)],
-        Incident::Hang => {
-            vec![json!({"program": 0, "pending": 2, "run": 600, "end": "SUCCEEDED"}), json!({"run": null})]
-        }
-        _ => return None,
-    };
-    let is_of_ray = object["kind"] == "RayJob";
-    if is_of_ray {
-        rules.retain(|rule| incident == Incident::Hang && rule.get("program").is_some());
-        return (!rules.is_empty()).then(|| rules.into());
+    let mut pod = json!({ "role": victim });
+    if role.count > 1 {
+        pod["index"] = json!([0, 0]);
     }
-    rules.retain(|rule| rule.get("program").is_none());
-    match of.assumptions.peers {
-        Peers::Exit(_) if of.or_peers.is_none() => rules.push(json!({"attempt": 0, "run": PEERS, "exit": 1})),
-        Peers::Hang => rules.push(json!({"attempt": 0, "run": null})),
-        _ => {}
-    }
+    let befalls = Befalls::from_incident(incident, &of.assumptions, role.restarts_in_place)?;
+    let mut rules = vec![befalls.rule(&pod)];
+    rules.extend(of_peers(of.assumptions.peers, of.or_peers));
     // What serves the others does not end with the program.
     let servers =
         roles.clone().filter(|(_, role)| role.serves).map(|(name, _)| json!({"role": name, "run": null}));
@@ -204,14 +166,6 @@ fn script(
         );
     }
     Some(rules.into())
-}
-
-/// Returns what becomes of a pod whose program fails whenever it starts.
-fn crash(role: &Role) -> Value {
-    match role.restarts_in_place {
-        true => json!({"run": null, "restarts": null, "every": EVERY}),
-        false => json!({"run": CRASH, "exit": 1}),
-    }
 }
 
 /// Tells whether a place is in the part of an object that a role is of.
