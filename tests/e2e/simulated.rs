@@ -47,7 +47,7 @@ const LEAST: f64 = 0.97;
 /// Tells whether rows are recorded, of which the deletion of what has ended is a part, and for which operators are configured
 /// as for the shared ones.
 pub(crate) fn is_recorded() -> bool {
-    ["JOBGATE_ROWS", "JOBGATE_SIMULATED_OPERATORS", "JOBGATE_SIMULATED_FIXTURES"]
+    ["JOBGATE_ROWS", "JOBGATE_SIMULATED_OPERATORS", "JOBGATE_SIMULATED_FIXTURES", "JOBGATE_TEMPLATES"]
         .iter()
         .any(|key| env::var_os(key).is_some())
 }
@@ -65,8 +65,9 @@ pub(crate) fn trials(ensemble: &Arc<Lazy>) -> Result<Vec<Trial>, String> {
         let ensemble = Arc::clone(ensemble);
         trials.push(Trial::test("simulated_fixtures_end_as_their_rules_say", move || {
             run(&ensemble, |ensemble| {
-                fixtures::compare(ensemble);
+                let problems = fixtures::compare(ensemble);
                 operators::compare_fixtures(ensemble);
+                assert!(problems.is_empty(), "{problems}");
             })
         }));
     }

@@ -1,5 +1,7 @@
-//! The fixtures of rules about an incident whose kinds are run by operators: each with short times and bare pods, and what
-//! happens to them.
+//! The fixtures of rules about an incident whose kinds are run by operators, and Jobs in a queue of Kueue: each with short times
+//! and bare pods, and what happens to them.
+
+mod queued;
 
 use jobgate::controllers::incident::Incident;
 use jobgate::judge::simulation::{self, ProgramDefaults, SimulatedObject};
@@ -21,27 +23,49 @@ const HAPPENS: f64 = 30.45;
 const MOST: i64 = 4;
 /// The fields that say how many there are of something.
 const COUNTS: [&str; 5] = ["replicas", "parallelism", "completions", "numNodes", "minReplicas"];
-/// Fields that need what is not there: a scheduler of gangs, metrics, accounts, a script of a submitter's own.
-const NEEDY: [&str; 4] = ["schedulingPolicy", "elasticPolicy", "runtimePatches", "submitterPodTemplate"];
+/// Fields that need what is not there: a scheduler of gangs, metrics, accounts, a script of a submitter's own, queues, claims and
+/// classes.
+const NEEDY: [&str; 7] = [
+    "schedulingPolicy",
+    "elasticPolicy",
+    "runtimePatches",
+    "submitterPodTemplate",
+    "queue",
+    "volumes",
+    "priorityClassName",
+];
 /// The roles with which a job ends, and how long they run: not until the others end, of which some would be deleted.
 const LEADERS: [&str; 2] = ["master", "chief"];
 const LEADS: f64 = 5.15;
+/// How long the others run, and those with which a job ends, where one pod fails again and again: until its limit is reached.
+const LONG: [f64; 2] = [42.7, 40.15];
 
 /// Returns the objects of the kinds that are there, and after each what its fix makes of it.
 pub(super) fn plans(is_there: &dyn Fn(&str) -> bool) -> Vec<Plan> {
     let mut plans = Vec::new();
     for fixture in read() {
-        let kind = fixture.object["kind"].as_str().unwrap_or_default().to_owned();
-        if kind == "Job" || !is_there(&kind) {
+        let kind = match (fixture.object["kind"].as_str(), fixture.object["apiVersion"].as_str()) {
+            (Some("Job"), Some(version)) if version.starts_with("batch.volcano.sh/") => "VolcanoJob",
+            (Some("Job" | "CronJob"), _) if fixture.is_queued() => "Job",
+            // Those are run without an operator.
+            (Some("Job" | "CronJob") | None, _) => continue,
+            (Some(kind), _) => kind,
+        };
+        if !is_there(kind) {
+            println!("not played, since its operator is not there: {}", fixture.id);
             continue;
         }
-        let Some(row) = row(&fixture, &fixture.object, &kind) else {
+        let (row, watched) = match kind {
+            "Job" => (queued::row(&fixture, &fixture.object), queued::WATCHED),
+            _ => (row(&fixture, &fixture.object, kind), WATCHED),
+        };
+        let Some(row) = row else {
             println!("not played: {}", fixture.id);
             continue;
         };
-        plans.push(Plan { row, watched: WATCHED });
-        let fixed = fixture.fixed.as_ref().and_then(|fixed| row_of_fix(&fixture, fixed, &kind));
-        plans.extend(fixed.map(|row| Plan { row, watched: WATCHED }));
+        plans.push(Plan { row, watched });
+        let fixed = fixture.fixed.as_ref().and_then(|fixed| row_of_fix(&fixture, fixed, kind));
+        plans.extend(fixed.map(|row| Plan { row, watched }));
     }
     plans
 }
@@ -51,7 +75,7 @@ fn row_of_fix(fixture: &Fixture, fixed: &Object, kind: &str) -> Option<Value> {
     if fixture.place.as_ref().is_some_and(|place| place.tokens().iter().any(is_left_out)) {
         return None;
     }
-    let mut row = row(fixture, fixed, kind)?;
+    let mut row = if kind == "Job" { queued::row(fixture, fixed)? } else { row(fixture, fixed, kind)? };
     row["id"] = format!("{}+fix", fixture.id).into();
     row["fixed"] = true.into();
     Some(row)
@@ -66,7 +90,7 @@ fn row(fixture: &Fixture, object: &Object, kind: &str) -> Option<Value> {
     // What the program does is read of the fixture as it is: its commands say it.
     let workload = Workload::from_object(&object)?;
     let of_operator = simulation::object(&workload, &also, &ProgramDefaults::default())?;
-    let script = script(&of_operator, fixture.incident, fixture.place.as_ref(), &object)?;
+    let script = script(&of_operator, fixture.incident?, fixture.place.as_ref(), &object)?;
     let plain = |object: &Object| serde_json::from_str::<Value>(&object.to_string()).expect("an object");
     let mut row = json!({
         "id": fixture.id, "kind": kind, "about": "fixture", "manifest": short(&object, &workload)?,
@@ -104,7 +128,27 @@ fn short(whole: &Object, workload: &Workload<'_>) -> Option<Value> {
     }
     let mut short: Value = serde_json::from_str(&short.to_string()).expect("an object");
     shorten(&mut short["spec"]);
+    gather(&mut short["spec"]);
     Some(short)
+}
+
+/// Lowers the numbers of a Volcano Job that count its pods to how many there are now.
+fn gather(spec: &mut Value) {
+    let Some(tasks) = spec["tasks"].as_array_mut() else { return };
+    let mut whole = 0;
+    for task in tasks {
+        let count = task["replicas"].as_i64().unwrap_or(1);
+        lower(task, "minAvailable", count);
+        whole += count;
+    }
+    lower(spec, "minAvailable", whole);
+    lower(spec, "minSuccess", whole);
+}
+
+fn lower(object: &mut Value, key: &str, most: i64) {
+    if object[key].as_i64().is_some_and(|own| own > most) {
+        object[key] = most.into();
+    }
 }
 
 fn shorten(value: &mut Value) {
@@ -152,13 +196,14 @@ fn script(
     let befalls = Befalls::from_incident(incident, &of.assumptions, role.restarts_in_place)?;
     let mut rules = vec![befalls.rule(&pod)];
     rules.extend(of_peers(of.assumptions.peers, of.or_peers));
+    let [run, leads] = if incident == Incident::CrashLoop { LONG } else { [RUN, LEADS] };
     // What serves the others does not end with the program.
     let servers =
         roles.clone().filter(|(_, role)| role.serves).map(|(name, _)| json!({"role": name, "run": null}));
     let leaders =
-        roles.filter(|(name, _)| LEADERS.contains(name)).map(|(name, _)| json!({"role": name, "run": LEADS}));
+        roles.filter(|(name, _)| LEADERS.contains(name)).map(|(name, _)| json!({"role": name, "run": leads}));
     rules.extend(servers.chain(leaders));
-    rules.push(json!({ "run": RUN }));
+    rules.push(json!({ "run": run }));
     if incident == Incident::Hang {
         // The training operator looks at a job when something happens, else after ten hours.
         rules.push(

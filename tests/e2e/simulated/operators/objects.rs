@@ -37,42 +37,42 @@ const WATCHED: [(&str, &str, &str); 14] = [
 const OF_JOBS: &str = "kueue";
 
 /// The watch of all of them; it ends when this is dropped.
-pub(super) struct Objects {
+pub(in crate::simulated) struct Objects {
     seen: Arc<Mutex<BTreeMap<String, Seen>>>,
     tasks: Vec<JoinHandle<()>>,
 }
 
 /// What was seen in a namespace. Times are in seconds since the main object was created.
-pub(super) struct Seen {
+pub(in crate::simulated) struct Seen {
     began: Instant,
     /// In the order in which they were made.
-    pub(super) objects: Vec<ObjectSeen>,
+    pub(in crate::simulated) objects: Vec<ObjectSeen>,
     /// The names of Ray clusters, in the order in which they or their names in a RayJob were seen.
-    pub(super) clusters: Vec<String>,
+    pub(in crate::simulated) clusters: Vec<String>,
     /// The ids under which RayJobs have submitted programs, other than those that they were made with.
-    pub(super) submissions: Vec<String>,
+    pub(in crate::simulated) submissions: Vec<String>,
     /// The reasons of events.
-    pub(super) events: BTreeSet<String>,
+    pub(in crate::simulated) events: BTreeSet<String>,
 }
 
 /// What was seen of an object.
-pub(super) struct ObjectSeen {
+pub(in crate::simulated) struct ObjectSeen {
     uid: String,
-    pub(super) kind: &'static str,
-    pub(super) name: String,
-    pub(super) created: f64,
+    pub(in crate::simulated) kind: &'static str,
+    pub(in crate::simulated) name: String,
+    pub(in crate::simulated) created: f64,
     /// Each change of a condition.
-    pub(super) conditions: Vec<serde_json::Value>,
+    pub(in crate::simulated) conditions: Vec<serde_json::Value>,
     /// Each change of what Volcano and KubeRay have beside conditions: the time, and the fields.
-    pub(super) phases: Vec<serde_json::Value>,
-    pub(super) status: serde_json::Value,
-    pub(super) deleting: Option<f64>,
-    pub(super) gone: Option<f64>,
+    pub(in crate::simulated) phases: Vec<serde_json::Value>,
+    pub(in crate::simulated) status: serde_json::Value,
+    pub(in crate::simulated) deleting: Option<f64>,
+    pub(in crate::simulated) gone: Option<f64>,
 }
 
 impl Objects {
     /// Watches the kinds of these operators.
-    pub(super) fn watch(api: &Api, operators: &[&str]) -> Self {
+    pub(in crate::simulated) fn watch(api: &Api, operators: &[&str]) -> Self {
         let seen: Arc<Mutex<BTreeMap<String, Seen>>> = Arc::default();
         let mut tasks = Vec::new();
         for (operator, kind, path) in WATCHED {
@@ -97,13 +97,13 @@ impl Objects {
     }
 
     /// Returns the operator of a kind that rows are about; nothing where it is not watched.
-    pub(super) fn operator(kind: &str) -> Option<&'static str> {
+    pub(in crate::simulated) fn operator(kind: &str) -> Option<&'static str> {
         let (operator, ..) = WATCHED.iter().find(|(_, known, _)| *known == kind)?;
         Some(if operator.is_empty() { OF_JOBS } else { *operator })
     }
 
     /// Begins to count time in a namespace: what was seen before was there when it began.
-    pub(super) fn begin(&self, namespace: &str) {
+    pub(in crate::simulated) fn begin(&self, namespace: &str) {
         let new = || Seen {
             began: Instant::now(),
             objects: Vec::new(),
@@ -121,7 +121,7 @@ impl Objects {
     }
 
     /// Returns what was seen in a namespace, and the time until now.
-    pub(super) fn seen(&self, namespace: &str) -> Option<(Seen, Duration)> {
+    pub(in crate::simulated) fn seen(&self, namespace: &str) -> Option<(Seen, Duration)> {
         let seen = lock(&self.seen).remove(namespace)?;
         let until = seen.began.elapsed();
         Some((seen, until))

@@ -1,6 +1,6 @@
 //! Random objects of operators' kinds, and what becomes of their pods.
 
-mod queue;
+pub(super) mod queue;
 mod ray;
 mod volcano;
 

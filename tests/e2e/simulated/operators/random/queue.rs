@@ -67,13 +67,13 @@ fn template(policy: &str) -> Value {
     json!({"spec": {"restartPolicy": policy, "containers": [container]}})
 }
 
-fn object(name: &str, class: &str, spec: &Value) -> Value {
+pub(in super::super) fn object(name: &str, class: &str, spec: &Value) -> Value {
     let labels = json!({"kueue.x-k8s.io/queue-name": "q", "kueue.x-k8s.io/priority-class": class});
     json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name, "labels": labels}, "spec": spec})
 }
 
 /// Returns the queue of the namespace, in which a higher priority takes the quota of a lower one.
-fn queue() -> Vec<Value> {
+pub(in super::super) fn queue() -> Vec<Value> {
     let version = "kueue.x-k8s.io/v1beta2";
     let quota = json!([{"name": "nvidia.com/gpu", "nominalQuota": QUOTA}]);
     let group =
