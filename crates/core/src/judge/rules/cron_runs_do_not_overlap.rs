@@ -173,8 +173,9 @@ fn overlap(cx: &mut Cx<'_>, cron: &Part<'_>, schedule: &Schedule) {
         let deadline = run.deadline();
         let seconds = match deadline.int() {
             Field::Set(seconds) if seconds > 0 => u64::try_from(seconds).ok(),
-            Field::Unset | Field::Set(_) => None,
-            Field::Placeholder(_) | Field::Wrong => continue,
+            Field::Unset => None,
+            // With 0, a run fails before it has a pod.
+            Field::Set(_) | Field::Placeholder(_) | Field::Wrong => continue,
         };
         match (&shared, seconds) {
             (Some(_), Some(seconds)) if seconds < period => {}
