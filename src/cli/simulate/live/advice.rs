@@ -76,19 +76,8 @@ fn below(subject: &Subject, wait: &Wait) -> String {
 fn of_wait(subject: &Subject, wait: &Wait) -> Vec<String> {
     let in_namespace = namespace(subject);
     let pod = word(wait.pods.first().map(String::as_str), "POD");
-    let node = word(wait.nodes.first().map(String::as_str), "NODE");
     let name = format!("{} {}", subject.resource(), name(subject));
     let describe = format!("`kubectl describe pod {pod}{in_namespace}` has its events");
-    let again = match subject {
-        Subject::Job(_) => {
-            "the pod template of a Job cannot be changed: delete the Job and create it again with another"
-                .to_owned()
-        }
-        Subject::Object(_) => format!(
-            "pods that are there keep their template: delete the {} and create it again with another",
-            subject.kind()
-        ),
-    };
     match &wait.what {
         WaitFor::Nobody if subject.owner().is_none() => {
             vec![format!("`kubectl delete {name}{in_namespace}`")]
@@ -114,34 +103,14 @@ fn of_wait(subject: &Subject, wait: &Wait) -> Vec<String> {
         }
         WaitFor::Resume { queue: None } => Vec::new(),
         WaitFor::LastCondition { .. } => Vec::new(),
-        WaitFor::Stuck { is_node_lost, .. } if !wait.nodes.is_empty() => {
-            let look = format!("`kubectl get node {node}`: does it answer?");
-            let down = format!(
-                "only if {node} is known to be down: `kubectl delete pod {pod}{in_namespace} --force --grace-period=0`, or for all its pods `kubectl taint node {node} node.kubernetes.io/out-of-service=nodeshutdown:NoExecute`"
-            );
-            if *is_node_lost { vec![look, down] } else { vec![look, describe, down] }
-        }
-        WaitFor::Stuck { .. } => vec![describe],
-        WaitFor::Kept { finalizers } => vec![format!(
-            "find out whose finalizer {} is: its controller takes it away",
-            quoted(finalizers.first().map_or("", String::as_str))
-        )],
-        WaitFor::Silent => vec![format!("`kubectl get node {node}`: does it answer?")],
-        WaitFor::Unschedulable { .. } => vec![
-            "make room for what the scheduler says is missing; it tries again by itself".to_owned(),
-            format!("or ask for less: {again}"),
-        ],
-        WaitFor::Gated { .. } => {
-            vec!["find out whose gates these are: their controller takes them away".to_owned()]
-        }
-        WaitFor::Image { .. } => vec![
-            "push the image, or give access to it: the kubelet tries again by itself".to_owned(),
-            format!("or change it: {again}"),
-        ],
-        WaitFor::Container { .. } => {
-            vec![format!("make what is missing: the kubelet tries again by itself; {describe}")]
-        }
-        WaitFor::CrashLoop { .. } => vec![format!("`kubectl logs {pod}{in_namespace} --previous` says why")],
+        WaitFor::Stuck { .. }
+        | WaitFor::Kept { .. }
+        | WaitFor::Silent
+        | WaitFor::Unschedulable { .. }
+        | WaitFor::Gated { .. }
+        | WaitFor::Image { .. }
+        | WaitFor::Container { .. }
+        | WaitFor::CrashLoop { .. } => of_pod(subject, wait),
         WaitFor::Backoff { .. } => {
             let mut lines = vec![
                 "nothing: the pods are made then; sooner only if the Job is deleted and created again"
@@ -184,6 +153,55 @@ fn of_wait(subject: &Subject, wait: &Wait) -> Vec<String> {
             "`kubectl get lease kube-controller-manager -n kube-system`: is the controller manager there?"
                 .to_owned(),
         ],
+    }
+}
+
+/// Returns what can be done about what a pod waits for.
+fn of_pod(subject: &Subject, wait: &Wait) -> Vec<String> {
+    let in_namespace = namespace(subject);
+    let pod = word(wait.pods.first().map(String::as_str), "POD");
+    let node = word(wait.nodes.first().map(String::as_str), "NODE");
+    let describe = format!("`kubectl describe pod {pod}{in_namespace}` has its events");
+    let again = match subject {
+        Subject::Job(_) => {
+            "the pod template of a Job cannot be changed: delete the Job and create it again with another"
+                .to_owned()
+        }
+        Subject::Object(_) => format!(
+            "pods that are there keep their template: delete the {} and create it again with another",
+            subject.kind()
+        ),
+    };
+    match &wait.what {
+        WaitFor::Stuck { is_node_lost, .. } if !wait.nodes.is_empty() => {
+            let look = format!("`kubectl get node {node}`: does it answer?");
+            let down = format!(
+                "only if {node} is known to be down: `kubectl delete pod {pod}{in_namespace} --force --grace-period=0`, or for all its pods `kubectl taint node {node} node.kubernetes.io/out-of-service=nodeshutdown:NoExecute`"
+            );
+            if *is_node_lost { vec![look, down] } else { vec![look, describe, down] }
+        }
+        WaitFor::Stuck { .. } => vec![describe],
+        WaitFor::Kept { finalizers } => vec![format!(
+            "find out whose finalizer {} is: its controller takes it away",
+            quoted(finalizers.first().map_or("", String::as_str))
+        )],
+        WaitFor::Silent => vec![format!("`kubectl get node {node}`: does it answer?")],
+        WaitFor::Unschedulable { .. } => vec![
+            "make room for what the scheduler says is missing; it tries again by itself".to_owned(),
+            format!("or ask for less: {again}"),
+        ],
+        WaitFor::Gated { .. } => {
+            vec!["find out whose gates these are: their controller takes them away".to_owned()]
+        }
+        WaitFor::Image { .. } => vec![
+            "push the image, or give access to it: the kubelet tries again by itself".to_owned(),
+            format!("or change it: {again}"),
+        ],
+        WaitFor::Container { .. } => {
+            vec![format!("make what is missing: the kubelet tries again by itself; {describe}")]
+        }
+        WaitFor::CrashLoop { .. } => vec![format!("`kubectl logs {pod}{in_namespace} --previous` says why")],
+        _ => Vec::new(),
     }
 }
 

@@ -6,9 +6,6 @@ use crate::text::value::{Value, json};
 /// Returns the JSON Schema of scripts.
 #[must_use]
 pub fn schema() -> Value {
-    let seconds = || json!({"type": "number", "minimum": 0});
-    let never = || json!({"type": ["number", "null"], "minimum": 0});
-    let integer = || json!({"type": "integer"});
     let range = json!({
         "description": "A number, or a list of the first and the last; a last of null is no end",
         "oneOf": [
@@ -16,6 +13,59 @@ pub fn schema() -> Value {
             {"type": "array", "minItems": 1, "maxItems": 2, "items": {"type": ["integer", "null"], "minimum": 0}},
         ],
     });
+    let program = json!({
+        "description": "What programs do that are submitted to Ray clusters, by their numbers in order of submission",
+        "type": "object",
+        "required": ["program"],
+        "additionalProperties": false,
+        "properties": {
+            "program": range.clone(), "pending": seconds(), "run": never(), "end": {"enum": ["SUCCEEDED", "FAILED"]},
+            "message": {"type": "string"},
+        },
+    });
+    let pod_group = json!({
+        "description": "When a scheduler takes PodGroups; the first that names one counts",
+        "type": "object",
+        "required": ["podgroup"],
+        "additionalProperties": false,
+        "properties": {
+            "podgroup": range.clone(),
+            "inqueue": {"description": "From its creation until it is Inqueue; null is never",
+                "type": ["number", "null"], "minimum": 0},
+        },
+    });
+    let items = json!({"type": "array", "items": {"anyOf": [plan(&range), pod_group, program, event()]}});
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "A script of jobgate simulate",
+        "oneOf": [
+            items.clone(),
+            {
+                "type": "object",
+                "required": ["version", "script"],
+                "additionalProperties": false,
+                "properties": {"version": {"const": VERSION}, "script": items},
+            },
+        ],
+    })
+}
+
+/// Returns the schema of a time.
+fn seconds() -> Value {
+    json!({"type": "number", "minimum": 0})
+}
+
+/// Returns the schema of a time, or of no end of it.
+fn never() -> Value {
+    json!({"type": ["number", "null"], "minimum": 0})
+}
+
+fn integer() -> Value {
+    json!({"type": "integer"})
+}
+
+/// Returns the schema of what becomes of pods.
+fn plan(range: &Value) -> Value {
     let codes = json!({
         "description": "An exit code, or one for each container by name",
         "oneOf": [{"type": "integer"}, {"type": "object", "additionalProperties": {"type": "integer"}}],
@@ -48,7 +98,7 @@ pub fn schema() -> Value {
         "additionalProperties": false,
         "properties": submission.clone(),
     });
-    let plan = json!({
+    json!({
         "description": "What becomes of pods; the first plan that names a pod is its plan",
         "type": "object",
         "additionalProperties": false,
@@ -62,29 +112,12 @@ pub fn schema() -> Value {
             "follow": submission["follow"].clone(), "submit": submission["submit"].clone(),
             "on_loss": submission["on_loss"].clone(), "submitter": submitter,
         },
-    });
-    let program = json!({
-        "description": "What programs do that are submitted to Ray clusters, by their numbers in order of submission",
-        "type": "object",
-        "required": ["program"],
-        "additionalProperties": false,
-        "properties": {
-            "program": range, "pending": seconds(), "run": never(), "end": {"enum": ["SUCCEEDED", "FAILED"]},
-            "message": {"type": "string"},
-        },
-    });
-    let pod_group = json!({
-        "description": "When a scheduler takes PodGroups; the first that names one counts",
-        "type": "object",
-        "required": ["podgroup"],
-        "additionalProperties": false,
-        "properties": {
-            "podgroup": range.clone(),
-            "inqueue": {"description": "From its creation until it is Inqueue; null is never",
-                "type": ["number", "null"], "minimum": 0},
-        },
-    });
-    let event = json!({
+    })
+}
+
+/// Returns the schema of what happens at a time.
+fn event() -> Value {
+    json!({
         "description": "Something that happens at a time",
         "type": "object",
         "required": ["at"],
@@ -115,19 +148,5 @@ pub fn schema() -> Value {
             "which": {"enum": ["job", "cron", "operator"]},
             "job": integer(),
         },
-    });
-    let items = json!({"type": "array", "items": {"anyOf": [plan, pod_group, program, event]}});
-    json!({
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "A script of jobgate simulate",
-        "oneOf": [
-            items.clone(),
-            {
-                "type": "object",
-                "required": ["version", "script"],
-                "additionalProperties": false,
-                "properties": {"version": {"const": VERSION}, "script": items},
-            },
-        ],
     })
 }
