@@ -74,6 +74,7 @@ mod samples;
 mod scenario;
 mod simulated;
 mod starters;
+mod templates;
 mod trust;
 mod updates;
 mod wrong_types;
@@ -177,6 +178,7 @@ fn beside_operators(mut arguments: Arguments, servers: Servers) -> bool {
     let ensemble = Arc::new(ensemble::Lazy::new(servers));
     let trials = beside::trials(&ensemble).and_then(|mut trials| {
         trials.extend(simulated::trials(&ensemble)?);
+        trials.extend(templates::trials(&ensemble)?);
         Ok(trials)
     });
     let trials = match trials {

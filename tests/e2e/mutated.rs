@@ -184,6 +184,12 @@ spec:
           volumes: [{name: settings, configMap: {name: settings}}]
 "#;
 
+/// Returns a template with most that there may be in one.
+pub(crate) fn template_of_job() -> Value {
+    let job = yaml::documents(JOB.as_bytes()).next().expect("a document").expect("YAML").value;
+    job["spec"]["template"].clone()
+}
+
 /// Returns every place of an object but those by which it is addressed, as JSON Pointers.
 pub(crate) fn places(object: &Value) -> Vec<String> {
     let mut all = Vec::new();
@@ -212,7 +218,7 @@ fn places_in(value: &Value, at: &str, found: &mut Vec<String>) {
 
 /// Returns the object with one thing changed at a place, each with what was done: taken out, once more, or
 /// one of the values in its place.
-fn mutants(object: &Value, place: &str, values: &[Value]) -> Vec<(String, Value)> {
+pub(crate) fn mutants(object: &Value, place: &str, values: &[Value]) -> Vec<(String, Value)> {
     let (parent, key) = place.rsplit_once('/').expect("a place");
     let key = key.replace("~1", "/").replace("~0", "~");
     let mut all = Vec::new();
@@ -250,7 +256,7 @@ fn mutants(object: &Value, place: &str, values: &[Value]) -> Vec<(String, Value)
 }
 
 /// What is put in the place of every value.
-fn values() -> Vec<Value> {
+pub(crate) fn values() -> Vec<Value> {
     let texts = ["", "x", "No_Such Thing!", "-1", &"x".repeat(300)].map(Value::from);
     let numbers = [0, -1, 3, 70_000, 3_000_000_000_i64].map(Value::from);
     let others =

@@ -431,6 +431,65 @@ async fn what_the_scale_subresource_let_in_is_found_and_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn objects_whose_pods_are_refused_are_named() {
+    let train = |name: &str, status: Value| {
+        let template =
+            json!({"spec": {"containers": [{"name": "pytorch", "image": "registry.example.com/train:v1"}]}});
+        let metadata = json!({
+            "namespace": "a", "name": name, "uid": name, "creationTimestamp": "2026-01-02T03:04:05Z",
+        });
+        json!({
+            "apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": metadata, "status": status,
+            "spec": {"pytorchReplicaSpecs": {"Worker": {"replicas": 2, "template": template}}},
+        })
+    };
+    let started = json!({"conditions": [{"type": "Created", "status": "True"}]});
+    let jobs = vec![train("frozen", Value::Null), train("runs", started.clone()), train("quota", started)];
+    let event = |uid: &str, message: &str, at: &str| json!({"type": "Warning", "involvedObject": {"uid": uid}, "message": message, "lastTimestamp": at, "firstTimestamp": at});
+    let said = "Error creating: pods \"quota-worker-1\" is forbidden: exceeded quota: gpus";
+    let events = vec![
+        event("quota", said, "2026-01-02T04:00:00Z"),
+        event("quota", said, "2026-01-02T03:30:00Z"),
+        event("runs", "Back-off restarting failed container", "2026-01-02T03:30:00Z"),
+        event("frozen", "Error creating: Pod \"frozen-worker-0\" is invalid: spec.x", "2026-01-02T03:04:06Z"),
+    ];
+    let listed = jobs.clone();
+    let (report, _) = run(&Options::default(), move |uri, _| match uri {
+        "/apis/kubeflow.org/v1/pytorchjobs?limit=500" => page(&listed, ""),
+        "/api/v1/namespaces/a/events?limit=500" => page(&events, ""),
+        _ => page(&[], ""),
+    })
+    .await;
+    let mut out = Vec::new();
+    report::write(&report, Format::Human, &report::Options::default(), &mut out).unwrap();
+    let text = String::from_utf8(out).unwrap();
+    for line in [
+        "2 objects whose pods the API server refuses",
+        "pytorchjob/a/frozen since 2026-01-02T03:04:06Z: Error creating: Pod \"frozen-worker-0\" is invalid: spec.x",
+        "pytorchjob/a/quota since 2026-01-02T03:30:00Z: Error creating: pods \"quota-worker-1\" is forbidden",
+    ] {
+        assert!(text.contains(line), "{line}\n{text}");
+    }
+
+    // Without the permission, one request is made, and what the status does not say is left.
+    let (report, diary) = run(&Options::default(), move |uri, _| match uri {
+        "/apis/kubeflow.org/v1/pytorchjobs?limit=500" => page(&jobs, ""),
+        uri if uri.contains("/events?") => status(403, "Forbidden"),
+        _ => page(&[], ""),
+    })
+    .await;
+    let impact = report.impact.as_ref().unwrap();
+    let named: Vec<&str> = impact.refused.iter().map(|object| object.name.as_str()).collect();
+    assert_eq!(named, ["frozen"]);
+    assert_eq!(diary.iter().filter(|uri| uri.contains("/events?")).count(), 1);
+    assert!(
+        impact.notices.iter().any(|notice| notice.contains("cannot list events")),
+        "{:?}",
+        impact.notices
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn pods_that_do_not_end_are_named() {
     let job_with = |name: &str, terminating: u32, written: &str| {
         let entry = json!({"manager": "kube-controller-manager", "subresource": "status", "time": written});

@@ -58,6 +58,7 @@ mod oracle_operator_failures;
 mod oracle_quantity;
 mod oracle_yaml;
 mod parents;
+mod pod_templates;
 mod policy_test;
 mod property_admission;
 #[cfg(feature = "serve")]

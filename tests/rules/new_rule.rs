@@ -219,7 +219,8 @@ fn looked_up_and_read() {
         let ports = Rule { needs: need(Needs::PORTS), ..Rule::new("sees-ports", ports) };
         RuleSet::built_in().with([claims, ports]).unwrap()
     };
-    let ignored = "{rules: {checkpoint-volume-access: {action: ignore}}}";
+    let ignored =
+        "{rules: {checkpoint-volume-access: {action: ignore}, pod-template-valid: {action: ignore}}}";
     let body = admission::request(&job(&Value::Null), None, "ml").unwrap().to_string();
     for needs in [true, false] {
         let policy = policy(rules(needs), ignored);

@@ -18,6 +18,7 @@ mod part;
 mod scaled;
 mod terminating;
 mod unjudged;
+mod unmade;
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -115,7 +116,7 @@ pub async fn audit(
         parents: HashSet::new(),
         all_parents: options.selector.is_none(),
     };
-    let mut candidates = Vec::new();
+    let (mut candidates, mut unmade) = (Vec::new(), Vec::new());
     let everywhere = [String::new()];
     // Parents first: their children are recognized by the uids.
     let mut kinds: Vec<Kind> = Kind::all().filter(|kind| !kind.untested).collect();
@@ -131,6 +132,7 @@ pub async fn audit(
                 Ok(mut part) => {
                     served.push(kind);
                     candidates.append(&mut part.terminating);
+                    unmade.append(&mut part.unmade);
                     part.join(&mut report, &mut impact, &mut judge.parents);
                 }
                 Err(Failure::NotFound | Failure::Foreign) if !kind.is_built_in() => {
@@ -145,6 +147,9 @@ pub async fn audit(
     }
     let (stuck, notices) = terminating::stuck(&connection.client, candidates, jiff::Timestamp::now()).await;
     impact.terminating = stuck;
+    impact.notices.extend(notices);
+    let (refused, notices) = unmade::refused(&connection.client, unmade).await;
+    impact.refused = refused;
     impact.notices.extend(notices);
     // Another version of the kind may be served.
     unserved.retain(|kind| !served.iter().any(|other| other.is_same(*kind)));

@@ -25,8 +25,8 @@ pub(crate) use claims::OwnClaim;
 pub(crate) use colocation::{Among, HOSTNAME, on_one_node, on_several_nodes};
 pub(crate) use count::PodCount;
 pub use definition::{
-    Api, CUSTOM, Children, Definition, Finished, Hosts, LabelValue, Mounted, OnUpdate, Operator, OwnClaims,
-    Ranks, Reference, Retired,
+    Api, CUSTOM, Children, Definition, Finished, Hosts, LabelValue, Made, Mounted, OnUpdate, Operator,
+    OwnClaims, Ranks, Reference, Retired,
 };
 pub use field::{Field, Part, Path};
 pub(crate) use field::{text_in, whole};

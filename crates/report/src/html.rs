@@ -79,7 +79,7 @@ fn head(report: &Report, options: &Options) -> String {
         impact.and_then(|impact| impact.still_holding(&options.rules)),
         report.holdings.in_short().map(|line| format!("accelerators: {line}")),
     ];
-    let stuck = impact.into_iter().flat_map(|impact| impact.do_not_end(true));
+    let stuck = impact.into_iter().flat_map(|impact| impact.in_trouble(true));
     for line in lines.into_iter().flatten().chain(stuck) {
         let _ = writeln!(html, "<p class=\"dim\">{}</p>", sentence(line.trim_start()));
     }

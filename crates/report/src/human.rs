@@ -394,7 +394,7 @@ impl<'r> Writer<'r, '_> {
         {
             writeln!(self.out, "{}", self.prose(&holding))?;
         }
-        for line in self.report.impact.iter().flat_map(|impact| impact.do_not_end(self.full)) {
+        for line in self.report.impact.iter().flat_map(|impact| impact.in_trouble(self.full)) {
             writeln!(self.out, "{}", self.prose(&line))?;
         }
         let mut holdings = Vec::new();

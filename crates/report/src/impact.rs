@@ -41,8 +41,26 @@ pub struct Impact {
     pub holding: BTreeSet<std::sync::Arc<str>>,
     /// Jobs with pods that have been terminating for more than ten minutes, by namespace and name.
     pub terminating: Vec<Stuck>,
+    /// Objects whose pods the API server refuses, by namespace, kind and name.
+    pub refused: Vec<Refused>,
     /// Kinds that the API server does not serve.
     pub unserved: Vec<&'static str>,
+}
+
+/// An object whose pods the API server refuses.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Refused {
+    /// Its kind, as in kubectl.
+    pub kind: String,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Since when, as far as events say it; else when it was created.
+    #[serde(serialize_with = "as_text")]
+    pub since: Timestamp,
+    /// What the API server says; nothing where events cannot be read.
+    pub message: Option<String>,
 }
 
 /// A Job with pods that do not end.
@@ -253,8 +271,15 @@ impl Impact {
 }
 
 impl Impact {
+    /// Returns lines about objects that somebody should look at now: with pods that do not end, or are refused.
+    pub(super) fn in_trouble(&self, full: bool) -> Vec<String> {
+        let mut lines = self.do_not_end(full);
+        lines.extend(self.are_refused(full));
+        lines
+    }
+
     /// Returns a line for each Job with pods that do not end, and one before them, if there are any.
-    pub(super) fn do_not_end(&self, full: bool) -> Vec<String> {
+    fn do_not_end(&self, full: bool) -> Vec<String> {
         if self.terminating.is_empty() {
             return Vec::new();
         }
@@ -280,6 +305,27 @@ impl Impact {
         }
         if shown < self.terminating.len() {
             lines.push(format!("  … and {} more (`--full`)", thousands(self.terminating.len() - shown)));
+        }
+        lines
+    }
+
+    /// Returns a line for each object whose pods are refused, and one before them, if there are any.
+    fn are_refused(&self, full: bool) -> Vec<String> {
+        if self.refused.is_empty() {
+            return Vec::new();
+        }
+        let what = plural(self.refused.len(), "object");
+        let mut lines = vec![format!("{what} whose pods the API server refuses")];
+        let shown = if full { self.refused.len() } else { self.refused.len().min(ROWS) };
+        for Refused { kind, namespace, name, since, message } in &self.refused[..shown] {
+            let why = message
+                .as_deref()
+                .map_or("its operator has written no status, and events cannot be read", |text| text);
+            let object = format!("{}/{}/{}", clean(kind), clean(namespace), clean(name));
+            lines.push(format!("  {object} since {since}: {}", clean(why)));
+        }
+        if shown < self.refused.len() {
+            lines.push(format!("  … and {} more (`--full`)", thousands(self.refused.len() - shown)));
         }
         lines
     }
@@ -421,6 +467,7 @@ pub(super) struct ImpactDocument<'r> {
     notices: &'r [String],
     holding: Vec<&'r str>,
     terminating: &'r [Stuck],
+    refused: &'r [Refused],
     unserved: &'r [&'static str],
 }
 
@@ -471,6 +518,7 @@ impl<'r> ImpactDocument<'r> {
             notices: &impact.notices,
             holding: impact.holding.iter().map(|name| &**name).collect(),
             terminating: &impact.terminating,
+            refused: &impact.refused,
             unserved: &impact.unserved,
         }
     }

@@ -45,7 +45,7 @@ use std::sync::Arc;
 use format::{FormatTrait, formats};
 pub use holdings::Holdings;
 pub use identity::{Identity, Name};
-pub use impact::{Filled, Impact, LeftOut, Reapply, Stuck, StuckPod, Tally};
+pub use impact::{Filled, Impact, LeftOut, Reapply, Refused, Stuck, StuckPod, Tally};
 use jobgate_core::admission::dry_run::Prediction;
 use jobgate_core::judge::finding::{Finding, Level, Safety};
 use jobgate_core::judge::fold::Named;

@@ -124,7 +124,7 @@ fn head(report: &Report, options: &Options) -> String {
     if let Some(holding) = impact.and_then(|impact| impact.still_holding(&options.rules)) {
         let _ = writeln!(text, "{}\n", prose(&holding, TEXT));
     }
-    for line in impact.into_iter().flat_map(|impact| impact.do_not_end(false)) {
+    for line in impact.into_iter().flat_map(|impact| impact.in_trouble(false)) {
         let _ = writeln!(text, "{}\n", prose(line.trim_start(), TEXT));
     }
     text

@@ -9,6 +9,7 @@ use super::timeline::timeline;
 use crate::controllers::incident::Duration;
 use crate::controllers::story::{Ending, Outcome};
 use crate::controllers::time::Time;
+use crate::report::clean;
 use crate::text::number::plural;
 
 /// The unit of held time.
@@ -79,6 +80,9 @@ pub(super) fn write(jobs: &[Simulated], out: &mut dyn Write) -> io::Result<()> {
             rows => table(job, rows, out)?,
         }
         writeln!(out)?;
+        for refused in &job.refused {
+            writeln!(out, "from the beginning: {}", clean(refused))?;
+        }
         writeln!(out, "assumed: {}", assumptions_in_words(job))?;
         writeln!(out, "{}", modelled(job))?;
     }
@@ -144,6 +148,17 @@ fn by_object(jobs: &[Simulated], story: &str, out: &mut dyn Write) -> io::Result
         writeln!(out, "{} {}: {}", job.kind, job.object.full_name(), sentence(job, row))?;
     }
     writeln!(out)?;
+    for job in jobs {
+        for refused in &job.refused {
+            writeln!(
+                out,
+                "from the beginning of {} {}: {}",
+                job.kind,
+                job.object.full_name(),
+                clean(refused)
+            )?;
+        }
+    }
     for (nth, job) in jobs.iter().enumerate() {
         let assumed = assumptions_in_words(job);
         let is_new = |before: &[Simulated]| before.iter().all(|one| assumptions_in_words(one) != assumed);

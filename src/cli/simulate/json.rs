@@ -30,6 +30,7 @@ fn job(job: &Simulated) -> Value {
         "bySource": job.by_source,
         "acceleratorsPerPod": job.accelerators,
         "retries": job.retries.map(i64::from),
+        "refused": job.refused.clone(),
         "assumed": assumptions_in_words(job),
         "stories": rows,
     })

@@ -36,6 +36,9 @@ pub(super) fn write(jobs: &[Simulated], out: &mut dyn Write) -> io::Result<()> {
                 escaped(&decided)
             )?;
         }
+        for refused in &job.refused {
+            writeln!(out, "\nFrom the beginning: {}.", escaped(refused))?;
+        }
         writeln!(out, "\nAssumed: {}.\n", escaped(&assumptions_in_words(job)))?;
     }
     Ok(())

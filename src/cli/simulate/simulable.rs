@@ -52,6 +52,14 @@ impl<'a> Simulable<'a> {
         }
     }
 
+    /// Returns why the API server refuses pods from the beginning.
+    pub(super) fn refused(&self) -> &[String] {
+        match self {
+            Self::Job(_) => &[],
+            Self::Object(object) => &object.refused,
+        }
+    }
+
     /// Returns the accelerators that an hour of a pod counts for; of an object whose pods differ, their roles have them.
     pub(super) fn accelerators(&self) -> i64 {
         match self {
@@ -194,6 +202,8 @@ impl<'a> Simulable<'a> {
                 let spec = job.pointer.find(object)?;
                 tell(spec, lower(&JobSpec::from_spec(spec), story, assumptions)).ok()
             }
+            // Whatever is changed, its pods are refused.
+            Self::Object(of) if !of.refused.is_empty() => None,
             Self::Object(of) => {
                 let mut subject = crate::controllers::object_story::subject(object, of.before)?;
                 for (role, before) in subject.roles.iter_mut().zip(&of.subject.roles) {

@@ -72,6 +72,8 @@ pub(super) struct Simulated {
     pub(super) assumptions: Assumptions,
     /// Why the peers are assumed to do what they do.
     pub(super) because: String,
+    /// Why the API server refuses pods from the beginning.
+    pub(super) refused: Vec<String>,
     /// The operator of a kind around the Job, which is not simulated.
     pub(super) inside: Option<String>,
     /// The operators that are modelled, and their releases; none where it is Kubernetes alone.
@@ -251,6 +253,12 @@ fn of_object(
         found.problems.push(format!("{title}: not simulated: {why}"));
         return;
     }
+    // Its operator's webhook refuses the object itself.
+    let first = listed.iter().find_map(|job| job.refused().first());
+    if let Some(why) = first.filter(|_| workload.kind.made.is_refused_first) {
+        found.problems.push(format!("{title}: not simulated: {why}"));
+        return;
+    }
     // Another story of the same call is simulated.
     let schedule = workload.schedule.as_ref().and_then(|schedule| schedule.value);
     let mut asked = args.what.iter().chain(args.expect.iter().map(|expected| &expected.story));
@@ -297,6 +305,7 @@ fn of_object(
             is_suspended: job.is_suspended(),
             assumptions: told.assumptions,
             because: because.to_owned(),
+            refused: job.refused().to_vec(),
             inside: is_inside.then(|| kind.clone()),
             operators: job.operators(),
             by_source: job.by_source(),

@@ -3,8 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
+use jiff::Timestamp;
+
 use super::judge::AuditOutcome;
 use super::terminating::Candidate;
+use super::unmade::Unmade;
 use super::{Options, filled};
 use jobgate_core::judge::finding::{Finding, Level, Place};
 use jobgate_core::judge::policy::Policy;
@@ -36,6 +39,8 @@ pub(super) struct AuditPart {
     parents: Vec<Box<str>>,
     /// Jobs with pods that are terminating.
     pub(super) terminating: Vec<Candidate>,
+    /// Objects whose pods may be refused.
+    pub(super) unmade: Vec<Unmade>,
     /// Rules and levels with an example in `sources`.
     shown: BTreeSet<(RuleId, Level)>,
 }
@@ -57,6 +62,7 @@ impl AuditPart {
         // Children of controllers, too: the maker of a Job does not end its pods.
         if !matches!(fate, AuditOutcome::System) {
             self.terminating.extend(Candidate::from_object(object));
+            self.unmade.extend(Unmade::from_object(object, Timestamp::now()));
         }
         // Finished objects are applied again, too; children of controllers never are.
         if matches!(fate, AuditOutcome::Judged(_) | AuditOutcome::Finished) {

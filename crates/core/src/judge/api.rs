@@ -233,7 +233,33 @@ pub(crate) fn answer(sent: &SentObject<'_>) -> ApiAnswer {
 /// Stands for [`API_SERVER`] where the server rejects only the pods that a controller creates.
 const PODS: &str = "pods";
 
-/// Adds findings for the causes of the API server, and for those of the training operator and for pods.
+/// Why pods of an object are refused.
+pub(crate) struct RefusedPod {
+    /// Where, and what is said of it.
+    pub(crate) finding: Finding,
+    /// Whether something is missing that a webhook for pods may add.
+    pub(crate) is_missing: bool,
+}
+
+/// Returns why the API server refuses the pods or Jobs that are made of the templates in a custom resource. What a placeholder
+/// stands for is not known. Pointers are those in the object.
+pub(crate) fn refused_pods(kind: Kind, object: &Value) -> Vec<RefusedPod> {
+    let refused = validate::pods_refused(kind, object);
+    let who = if kind.made.is_refused_first { VOLCANO_OPERATOR } else { PODS };
+    let findings = |causes, is_missing| {
+        let causes = once::once(causes, object);
+        causes
+            .into_iter()
+            .filter(|cause| placeholder_of(cause, object).is_none())
+            .map(|cause| RefusedPod { finding: finding(who, &cause, object), is_missing })
+            .collect::<Vec<_>>()
+    };
+    let mut all = findings(refused.wrong, false);
+    all.extend(findings(refused.missing, true));
+    all
+}
+
+/// Adds findings for the causes of the API server, and for those of the operator.
 fn report_causes(
     object: &Value,
     causes: Vec<Cause>,
@@ -242,11 +268,9 @@ fn report_causes(
     found: &mut Vec<Finding>,
 ) {
     let mut known = KnownPlaces::new(found);
-    for (causes, rule) in [
-        (causes, API_SERVER),
-        (validate::operator_refusals(stored), validate::operator_check(stored.kind())),
-        (validate::pods_refused(stored), PODS),
-    ] {
+    for (causes, rule) in
+        [(causes, API_SERVER), (validate::operator_refusals(stored), validate::operator_check(stored.kind()))]
+    {
         let causes = once::once(causes, object);
         let applying = causes.into_iter().filter_map(|mut cause| applies(&mut cause).then_some(cause));
         add_findings(object, applying, rule, &mut known, found);

@@ -79,9 +79,8 @@ pub static CHECKS: &[Check] = &[
         page: "The API server refuses this object, whatever Jobgate answers: it validates objects after \
                defaults and mutating webhooks. The message is the server's. Fields that the author left out \
                are checked with the server's defaults. A Job that was copied from a cluster (`kubectl get \
-               -o yaml`) is reported once, with the fields to remove; `--unsafe-fixes` removes them. The \
-               server checks the pods of a PyTorchJob only when the operator creates them: a mount of a \
-               missing volume is a warning, and the job never starts.",
+               -o yaml`) is reported once, with the fields to remove; `--unsafe-fixes` removes them. What \
+               it refuses of the pods of a custom resource is a finding of the rule `pod-template-valid`.",
     },
     Check {
         id: APP_WRAPPER_OPERATOR,

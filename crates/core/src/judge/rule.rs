@@ -172,6 +172,8 @@ pub enum Kinds {
     WithDeadline,
     /// Kinds with pods of their own.
     OwnPods,
+    /// Custom resources with pods of their own, or of an object that they name.
+    CustomPods,
     /// Kinds with batch/v1 Jobs that set the number of their pods.
     Jobs,
     /// Kinds with a schedule.
@@ -211,6 +213,7 @@ impl Kinds {
             Self::WithRelease => kind.release.is_some() || kind.leak.is_some(),
             Self::WithDeadline => matches!(kind.deadline, Deadline::Ends | Deadline::Marks),
             Self::OwnPods => !kind.pods.is_empty(),
+            Self::CustomPods => (!kind.pods.is_empty() || kind.runs_in.is_some()) && !kind.is_built_in(),
             Self::Jobs => {
                 kind.pods.iter().any(|pods| matches!(pods.count, Count::Jobs(Times::Once | Times::Replicas)))
             }

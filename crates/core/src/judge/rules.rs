@@ -49,6 +49,7 @@ rules! {
     node_name_bypasses_scheduler
     operator_retries_bounded
     pod_replacement_policy
+    pod_template_valid
     processes_fit_accelerators
     queue_eviction_ends
     queue_name_is_a_label

@@ -8,6 +8,7 @@ use crate::controllers::script::{INQUEUE, Termination};
 use crate::controllers::story::Assumptions;
 use crate::controllers::subject::{Subject, Together};
 use crate::controllers::time::Time;
+use crate::judge::api::{self, RefusedPod};
 use crate::judge::commands::{CommandLine, Value as Given};
 use crate::judge::peers::{joins, max_restarts, use_of_index, works_with_others};
 use crate::judge::ranks::WorkloadReading;
@@ -95,6 +96,10 @@ pub struct SimulatedObject<'a> {
     pub or_peers: Option<Peers>,
     /// Why the peers are assumed to do what they do.
     pub because: String,
+    /// Why the API server refuses pods of its templates, from the beginning.
+    pub refused: Vec<String>,
+    /// The object as the model reads it, where pods are refused.
+    marked: Option<Value>,
 }
 
 /// Returns what is simulated of an object whose operator is modelled; nothing for others, or where it needs an object that is
@@ -105,7 +110,32 @@ pub fn object<'a>(
     before: &'a [Value],
     defaults: &ProgramDefaults,
 ) -> Option<SimulatedObject<'a>> {
-    read_object(workload, &WorkloadReading::from_workload(workload), before, defaults)
+    let object = read_object(workload, &WorkloadReading::from_workload(workload), before, defaults)?;
+    let refused = api::refused_pods(workload.kind, object.manifest);
+    if refused.is_empty() {
+        return Some(object);
+    }
+    let marked = marked(workload, &refused);
+    let refused = refused.into_iter().map(|refused| refused.finding.message.into_owned()).collect();
+    Some(SimulatedObject { refused, marked: Some(marked), ..object })
+}
+
+/// Returns an object in which the templates whose pods are refused have a container without a name: the model knows no more of
+/// validation than the mistakes that are made most, and that is one of them.
+fn marked(workload: &Workload<'_>, refused: &[RefusedPod]) -> Value {
+    let mut marked = workload.object.value.cloned().unwrap_or_default();
+    for pod in &workload.pods {
+        let template = &pod.template.pointer;
+        if !refused.iter().any(|refused| refused.finding.path.below(template).is_some()) {
+            continue;
+        }
+        let container = pod.spec.get("containers").pointer / 0;
+        if let Some(fields) = marked.pointer_mut(&container.to_json_pointer()).and_then(Value::as_object_mut)
+        {
+            fields.insert("name", Value::from(""));
+        }
+    }
+    marked
 }
 
 /// Does the same with a workload whose texts are read.
@@ -120,7 +150,17 @@ pub(super) fn read_object<'a>(
     let has_accelerators = weigh(&mut subject, workload);
     let program = program_of(workload, reading, subject.together(), subject.deadline, defaults);
     let (assumptions, or_peers, because) = program;
-    Some(SimulatedObject { manifest, before, has_accelerators, assumptions, subject, or_peers, because })
+    Some(SimulatedObject {
+        manifest,
+        before,
+        has_accelerators,
+        assumptions,
+        subject,
+        or_peers,
+        because,
+        refused: Vec::new(),
+        marked: None,
+    })
 }
 
 /// What the other ranks do when one is lost, what they may do instead where that is not known, and why.
@@ -304,7 +344,11 @@ impl SimulatedObject<'_> {
     /// Returns what it needs to be simulated.
     #[must_use]
     pub fn story(&self) -> ObjectStory<'_> {
-        ObjectStory { manifest: self.manifest, before: self.before, subject: &self.subject }
+        ObjectStory {
+            manifest: self.marked.as_ref().unwrap_or(self.manifest),
+            before: self.before,
+            subject: &self.subject,
+        }
     }
 }
 

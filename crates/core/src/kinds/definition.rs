@@ -91,9 +91,8 @@ pub struct Definition {
     pub schema_of: &'static str,
     /// Fields that only earlier releases of its schema have, and what to write instead.
     pub older_fields: &'static [(Path, &'static str)],
-    /// Whether the operator adds volumes to pods, so that a mount may refer to a volume that the template
-    /// lacks.
-    pub adds_volumes: bool,
+    /// What the operator does to a template before it makes pods, or Jobs, of it.
+    pub made: Made,
     /// The environment variables that its controller adds to containers; nothing if unknown, so that any
     /// variable may be set.
     pub variables: Option<Variables>,
@@ -156,6 +155,24 @@ pub enum Api {
         /// The operator.
         operator: Option<Operator>,
     },
+}
+
+/// What an operator does to a template before it makes pods, or Jobs, of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Made {
+    /// Fields of the pod spec that it writes, whatever the template says.
+    pub overwrites: &'static [&'static str],
+    /// The names of the volumes that it adds; nothing if unknown, so that a mount may refer to any volume.
+    pub volumes: Option<&'static [&'static str]>,
+    /// The `completionMode` of Jobs that say none, if that is not the API server's.
+    pub completion_mode: Option<&'static str>,
+    /// Whether its own webhook refuses an object with a template of which the API server would refuse pods.
+    pub is_refused_first: bool,
+    /// Whether its operator writes no condition while the API server refuses a pod.
+    pub is_silent: bool,
+    /// What follows when the API server refuses its pods or Jobs, as a sentence that begins with the operator; empty if
+    /// unknown.
+    pub unmade: &'static str,
 }
 
 /// An operator with known validation.
@@ -349,7 +366,14 @@ pub const CUSTOM: Definition = Definition {
     api: Api::Custom { schema: "{}", operator: None },
     schema_of: "",
     older_fields: &[],
-    adds_volumes: true,
+    made: Made {
+        overwrites: &[],
+        volumes: None,
+        completion_mode: None,
+        is_refused_first: false,
+        is_silent: false,
+        unmade: "",
+    },
     variables: None,
     ranks: Ranks::Unknown,
     finished: Finished::Conditions(&["Succeeded", "Failed"]),

@@ -3,7 +3,7 @@
 use super::definition::{Api, CUSTOM, Definition};
 use super::lifecycle::Deadline;
 use super::pods::{Count, Pods, TEMPLATE};
-use super::py_torch_job::{RELEASE, RESTART, RETIRED, RETRIES_NEVER, TTL};
+use super::py_torch_job::{MADE, RELEASE, RESTART, RETIRED, RETRIES_NEVER, TTL};
 use super::variables;
 
 pub(super) static JAX_JOB: Definition = Definition {
@@ -27,7 +27,7 @@ pub(super) static JAX_JOB: Definition = Definition {
     }],
     schema_of: "training-operator 1.9",
     api: Api::Custom { schema: include_str!("jax_job.schema.json"), operator: None },
-    adds_volumes: false,
+    made: MADE,
     variables: Some(variables::of_jax_job),
     starter: Some(include_str!("jax_job.starter.yaml")),
     scale: Some(&["spec", "jaxReplicaSpecs", "Worker", "replicas"]),

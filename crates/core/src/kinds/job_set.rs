@@ -4,7 +4,7 @@
 use std::cell::OnceCell;
 
 use super::definition::{
-    Api, CUSTOM, Children, Definition, Finished, Mounted, OnUpdate, OwnClaims, Ranks, Retired,
+    Api, CUSTOM, Children, Definition, Finished, Made, Mounted, OnUpdate, OwnClaims, Ranks, Retired,
 };
 use super::field::{Field, Part, Path};
 use super::job::RESTART_HELP;
@@ -35,6 +35,16 @@ pub(super) const IN_PLACE: &str = "InPlaceRestart";
 pub(super) const fn own_claims(at: Path) -> OwnClaims {
     OwnClaims { at, name: &["metadata", "name"], existing: None, spec: "spec", mounted: Mounted::ByName }
 }
+
+/// What JobSet does to a template (0.12.0, `pkg/webhooks/jobset_webhook.go` and `pkg/controllers/jobset_controller.go`): the
+/// webhook writes the completion mode, and the controller the subdomain of its service.
+pub(super) const MADE: Made = Made {
+    overwrites: &["subdomain"],
+    volumes: Some(&[]),
+    completion_mode: Some("Indexed"),
+    unmade: "JobSet then makes none of its Jobs, and tries again without end",
+    ..CUSTOM.made
+};
 
 /// In its schema, the `name` of a failure policy's rule is not required: JobSet's webhook writes it before
 /// the API server looks.
@@ -67,6 +77,7 @@ pub(super) static JOB_SET: Definition = Definition {
     }],
     waits_for_itself,
     claims: &[own_claims(&["spec", "volumeClaimPolicies", "*", "templates", "*"])],
+    made: MADE,
     schema_of: "JobSet 0.12",
     api: Api::Custom { schema: include_str!("job_set.schema.json"), operator: None },
     finished: Finished::Conditions(&["Completed", "Failed"]),

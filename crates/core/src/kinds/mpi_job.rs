@@ -1,7 +1,7 @@
 //! `kubeflow.org/v2beta1` `MPIJob`, of the MPI operator: a launcher Job and workers that wait for it
 //! (docs/internals/kubeflow.md#mpijob-of-the-mpi-operator).
 
-use super::definition::{Api, CUSTOM, Children, Definition, Hosts, Ranks, Retired};
+use super::definition::{Api, CUSTOM, Children, Definition, Hosts, Made, Ranks, Retired};
 use super::lifecycle::{Choice, Deadline, Release, Released, Ttl, Wait};
 use super::pods::{Count, Pods, Restart, TEMPLATE};
 use crate::controllers::managers;
@@ -71,6 +71,14 @@ pub(super) static MPI_JOB: Definition = Definition {
             unset: &[("Launcher", "OnFailure"), ("Worker", "Never")],
         },
     }],
+    // mpi-operator 0.8.0, `pkg/controller/mpi_job_controller.go`.
+    made: Made {
+        overwrites: &["hostname", "restartPolicy", "subdomain"],
+        volumes: Some(&["mpi-job-config", "ssh-auth"]),
+        is_silent: true,
+        unmade: "the MPI operator then writes no status, so that the deadline does not run and no end is seen",
+        ..CUSTOM.made
+    },
     schema_of: "mpi-operator 0.8",
     api: Api::Custom { schema: include_str!("mpi_job.schema.json"), operator: None },
     ranks: Ranks::Hosts(Hosts {

@@ -4,7 +4,7 @@
 use super::definition::{Api, CUSTOM, Definition};
 use super::lifecycle::Deadline;
 use super::pods::{Count, Elastic, Pods, TEMPLATE};
-use super::py_torch_job::{RELEASE, RESTART, RETIRED, RETRIES, TTL};
+use super::py_torch_job::{MADE, RELEASE, RESTART, RETIRED, RETRIES, TTL};
 use crate::controllers::managers;
 
 pub(super) static PADDLE_JOB: Definition = Definition {
@@ -36,7 +36,7 @@ pub(super) static PADDLE_JOB: Definition = Definition {
     }],
     schema_of: "training-operator 1.9",
     api: Api::Custom { schema: include_str!("paddle_job.schema.json"), operator: None },
-    adds_volumes: false,
+    made: MADE,
     scale: Some(&["spec", "paddleReplicaSpecs", "Worker", "replicas"]),
     ..CUSTOM
 };

@@ -1,7 +1,7 @@
 //! `kubeflow.org` `PyTorchJob`: a pod template per replica type, run limits in `spec.runPolicy`
 //! (docs/internals/kubeflow.md#pytorchjob).
 
-use super::definition::{Api, CUSTOM, Definition, LabelValue, Operator, Ranks, Retired};
+use super::definition::{Api, CUSTOM, Definition, LabelValue, Made, Operator, Ranks, Retired};
 use super::lifecycle::{Deadline, Disruption, Release, Released, Retries, Ttl};
 use super::pods::{Count, Elastic, Pods, Restart, TEMPLATE};
 use super::variables;
@@ -50,6 +50,16 @@ pub(super) const RETRIES_NEVER: Retries = Retries { unset: "Never", ..RETRIES };
 pub(super) const RESTART: Restart =
     Restart::Beside { words: &["OnFailure", "Never", "ExitCode"], ignored: None, unset: &[] };
 
+/// What the training operator does to a template (1.9.4, `pkg/controller.v1/common/pod.go`): the policy of the role takes the
+/// place of the template's, and no volume is added. What follows was seen (docs/internals/kubeflow.md#a-pod-that-cannot-be-made).
+pub(super) const MADE: Made = Made {
+    overwrites: &["restartPolicy"],
+    volumes: Some(&[]),
+    is_silent: true,
+    unmade: "the training operator then writes no status, so that neither the deadline nor the end of another role is seen",
+    ..CUSTOM.made
+};
+
 pub(super) static PY_TORCH_JOB: Definition = Definition {
     group: "kubeflow.org",
     version: "v1",
@@ -97,7 +107,7 @@ pub(super) static PY_TORCH_JOB: Definition = Definition {
         ("training.kubeflow.org/job-name", LabelValue::NameOfRun),
         ("training.kubeflow.org/operator-name", LabelValue::Text("pytorchjob-controller")),
     ],
-    adds_volumes: false,
+    made: MADE,
     variables: Some(variables::of_py_torch_job),
     starter: Some(include_str!("py_torch_job.starter.yaml")),
     ranks: Ranks::Each {

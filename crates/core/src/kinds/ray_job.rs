@@ -1,7 +1,7 @@
 //! `ray.io` `RayJob`: a Ray cluster of its own, and a Job that submits the work to it
 //! (docs/internals/batch-kinds.md#rayjob).
 
-use super::definition::{Api, CUSTOM, Children, Definition, Finished, Operator};
+use super::definition::{Api, CUSTOM, Children, Definition, Finished, Made, Operator};
 use super::job::RESTART_HELP;
 use super::lifecycle::{
     Attempts, Borrowed, Choice, Deadline, Leak, Release, Released, Submitter, Wait,
@@ -84,6 +84,11 @@ pub(super) static RAY_JOB: Definition = Definition {
             },
         },
     ],
+    // KubeRay adds volumes for logs, memory and tokens, which depend on its settings.
+    made: Made {
+        unmade: "KubeRay then tries again until a deadline ends it",
+        ..CUSTOM.made
+    },
     schema_of: "KubeRay 1.7",
     api: Api::Custom { schema: include_str!("ray_job.schema.json"), operator: Some(Operator::Ray) },
     finished: Finished::Field(

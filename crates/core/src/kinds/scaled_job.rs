@@ -1,7 +1,7 @@
 //! `keda.sh` `ScaledJob`: a Job spec of which KEDA creates Jobs as work arrives
 //! (docs/internals/batch-kinds.md#scaledjob).
 
-use super::definition::{Api, CUSTOM, Children, Definition, Finished, OnUpdate};
+use super::definition::{Api, CUSTOM, Children, Definition, Finished, Made, OnUpdate};
 use super::job::{RANKS, RESTART_HELP};
 use super::lifecycle::{Attempts, History, Ttl};
 use super::pods::{Count, Pods, Restart, TEMPLATE, Times, Unset};
@@ -28,6 +28,7 @@ pub(super) static SCALED_JOB: Definition = Definition {
             ends_run: None,
         },
     }],
+    made: Made { volumes: Some(&[]), ..CUSTOM.made },
     schema_of: "KEDA (commit 8b4f083c)",
     api: Api::Custom { schema: include_str!("scaled_job.schema.json"), operator: None },
     finished: Finished::Never,

@@ -4,7 +4,7 @@
 use super::definition::{Api, CUSTOM, Definition};
 use super::lifecycle::{Deadline, Retries};
 use super::pods::{Count, Pods, TEMPLATE};
-use super::py_torch_job::{RELEASE, RESTART, RETIRED, RETRIES_NEVER, TTL};
+use super::py_torch_job::{MADE, RELEASE, RESTART, RETIRED, RETRIES_NEVER, TTL};
 use super::variables;
 use crate::controllers::managers;
 
@@ -35,7 +35,7 @@ pub(super) static TF_JOB: Definition = Definition {
     }],
     schema_of: "training-operator 1.9",
     api: Api::Custom { schema: include_str!("tf_job.schema.json"), operator: None },
-    adds_volumes: false,
+    made: MADE,
     variables: Some(variables::of_tf_job),
     ..CUSTOM
 };

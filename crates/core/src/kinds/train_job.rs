@@ -1,7 +1,7 @@
 //! `trainer.kubeflow.org` `TrainJob`: a run of a training runtime, which has the pods
 //! (docs/internals/batch-kinds.md#trainjob).
 
-use super::definition::{Api, CUSTOM, Children, Definition, Finished, Reference};
+use super::definition::{Api, CUSTOM, Children, Definition, Finished, Made, Reference};
 use crate::controllers::managers;
 
 /// The API server's message about an immutable field.
@@ -21,6 +21,7 @@ pub(super) static TRAIN_JOB: Definition = Definition {
     manager: Some(managers::TRAINER),
     queued_by_kueue: true,
     // No release of the trainer has a TTL.
+    made: Made { unmade: "JobSet then makes none of its Jobs, and tries again without end", ..CUSTOM.made },
     schema_of: "Trainer 2.3",
     api: Api::Custom { schema: include_str!("train_job.schema.json"), operator: None },
     finished: Finished::Conditions(&["Complete", "Failed"]),

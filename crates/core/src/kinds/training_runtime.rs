@@ -1,8 +1,8 @@
 //! `trainer.kubeflow.org` `TrainingRuntime`: a JobSet as a template for TrainJobs of its namespace
 //! (docs/internals/batch-kinds.md#training-runtimes).
 
-use super::definition::{Api, CUSTOM, Definition, Finished};
-use super::job_set::{IN_PLACE, RESTART, own_claims};
+use super::definition::{Api, CUSTOM, Definition, Finished, Made};
+use super::job_set::{self, IN_PLACE, RESTART, own_claims};
 use super::lifecycle::{Choice, Deadline, Ttl};
 use super::pods::{Count, Pods, TEMPLATE, Times};
 
@@ -29,6 +29,12 @@ pub(super) const RUNTIME: Definition = Definition {
         restart: RESTART,
     }],
     claims: &[own_claims(&["spec", "template", "spec", "volumeClaimPolicies", "*", "templates", "*"])],
+    // A TrainJob may add volumes, and so do the trainer's plugins.
+    made: Made {
+        volumes: None,
+        unmade: "JobSet then makes none of the Jobs of a TrainJob, and tries again without end",
+        ..job_set::MADE
+    },
     schema_of: "Trainer 2.3",
     api: Api::Custom { schema: include_str!("training_runtime.schema.json"), operator: None },
     older_fields: &[

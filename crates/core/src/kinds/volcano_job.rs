@@ -2,7 +2,7 @@
 //! (docs/internals/batch-kinds.md#volcano-job).
 
 use super::definition::{
-    Api, CUSTOM, Definition, Finished, Mounted, OnUpdate, Operator, OwnClaims, Ranks,
+    Api, CUSTOM, Definition, Finished, Made, Mounted, OnUpdate, Operator, OwnClaims, Ranks,
 };
 use super::field::{Field, Part};
 use super::lifecycle::{Attempts, Deadline, Disruption, InPlace, Leak, Policies, RunsCounted, Ttl};
@@ -58,6 +58,9 @@ pub(super) static VOLCANO_JOB: Definition = Definition {
         spec: "volumeClaim",
         mounted: Mounted::Everywhere("mountPath"),
     }],
+    // Its webhook validates templates as the API server does (1.15.1, `pkg/webhooks/admission/jobs/validate/admit_job.go`),
+    // before its controller adds the volumes of `spec.volumes` and of plugins.
+    made: Made { volumes: Some(&[]), is_refused_first: true, ..CUSTOM.made },
     schema_of: "Volcano 1.15",
     api: Api::Custom { schema: include_str!("volcano_job.schema.json"), operator: Some(Operator::Volcano) },
     finished: Finished::Field(&["status", "state", "phase"], &["Completed", "Failed", "Terminated"]),

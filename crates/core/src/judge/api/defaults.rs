@@ -4,14 +4,18 @@
 //! the Job in a `CronJob`; of the pod spec in a template, but not of a pod.
 
 mod custom;
+mod pods;
 
 use std::sync::Arc;
+
+pub(super) use pods::with_pods;
 
 use super::schema::{Id, Schema, SchemaRoot, SchemaShape};
 use super::stored::{self, Entries, Stored};
 use crate::judge::fold::ByHash;
 use crate::k8s::quantity::Quantity;
 use crate::kinds::{Api, whole};
+use crate::text::meter;
 use crate::text::value::Value;
 
 /// Like [`stored()`], but returns an owned value.
@@ -78,6 +82,7 @@ const POINTER_TEXTS: [&str; 14] = [
 /// Returns a value without unset fields, as the server's types define them, and with canonical numbers and
 /// quantities.
 fn tidied<'a>(schema: &Schema, id: Id, value: &'a Value) -> Stored<'a> {
+    meter::spend(1);
     match (schema.shape(id), value) {
         (SchemaShape::Object(fields), Value::Object(entries)) => {
             Stored::Mapping(stored::fields(entries, |key, value| {
@@ -214,24 +219,7 @@ fn set<'a>(entries: &mut Entries<'a>, key: &'static str, value: impl Into<Stored
 fn job(object: &mut Stored<'_>) {
     let Some(object) = object.as_mapping_mut() else { return };
     let Some(spec) = mapping(object, "spec") else { return };
-    if !spec.contains_key("completions") && !spec.contains_key("parallelism") {
-        set(spec, "completions", 1);
-    }
-    set(spec, "parallelism", 1);
-    set(
-        spec,
-        "backoffLimit",
-        if spec.contains_key("backoffLimitPerIndex") { i64::from(i32::MAX) } else { 6 },
-    );
-    set(spec, "completionMode", "NonIndexed");
-    set(spec, "suspend", false);
-    set(
-        spec,
-        "podReplacementPolicy",
-        if spec.contains_key("podFailurePolicy") { "Failed" } else { "TerminatingOrFailed" },
-    );
-    set(spec, "manualSelector", false);
-    job_spec(spec);
+    whole_job_spec(spec);
     let labels = spec.get("template").and_then(|template| template.get("metadata")?.get("labels")).cloned();
     if let Some(metadata) = mapping(object, "metadata")
         && let Some(labels) = labels
@@ -255,6 +243,28 @@ fn cron_job(object: &mut Stored<'_>) {
     if let Some(spec) = mapping(template, "spec") {
         job_spec(spec);
     }
+}
+
+/// The defaults of the spec of a Job.
+fn whole_job_spec(spec: &mut Entries<'_>) {
+    if !spec.contains_key("completions") && !spec.contains_key("parallelism") {
+        set(spec, "completions", 1);
+    }
+    set(spec, "parallelism", 1);
+    set(
+        spec,
+        "backoffLimit",
+        if spec.contains_key("backoffLimitPerIndex") { i64::from(i32::MAX) } else { 6 },
+    );
+    set(spec, "completionMode", "NonIndexed");
+    set(spec, "suspend", false);
+    set(
+        spec,
+        "podReplacementPolicy",
+        if spec.contains_key("podFailurePolicy") { "Failed" } else { "TerminatingOrFailed" },
+    );
+    set(spec, "manualSelector", false);
+    job_spec(spec);
 }
 
 /// The defaults of a Job spec in both a Job and a `CronJob`.

@@ -15,6 +15,7 @@ mod mounts;
 mod operator;
 mod part;
 mod pod;
+mod pods;
 mod probes;
 mod resources;
 mod runtime_env;
@@ -27,8 +28,6 @@ mod update;
 mod volcano;
 mod volume;
 
-use std::collections::HashSet;
-
 use cause::Causes;
 pub(crate) use cause::{Cause, Reason};
 use cron_job::cron_job;
@@ -38,12 +37,13 @@ pub(super) use job_policies::NO_CONTAINER;
 pub(super) use operator::check_of as operator_check;
 pub(crate) use operator::refusals as operator_refusals;
 use part::ObjectPart;
+pub(super) use pods::pods_refused;
 pub(super) use runtime_env::wrong as wrong_runtime_env;
 pub use update::validate_update;
 pub(super) use volcano::NO_PODS;
 
 use super::stored::Stored;
-use crate::kinds::{Api, ContainerSlot, Template};
+use crate::kinds::Api;
 
 /// Returns why the API server rejects a new object; nothing if it accepts it or the kind or version is
 /// unknown.
@@ -66,34 +66,6 @@ pub fn validate(object: &Stored<'_>) -> Vec<Cause> {
             metadata::of_custom_resource(&object.get("metadata"), &mut causes);
             custom::check(kind, &object, &mut causes);
         }
-    }
-    causes.into_vec()
-}
-
-/// Returns why the API server rejects the pods that the training operator creates: mounts of missing volumes.
-#[must_use]
-pub(crate) fn pods_refused(object: &Stored<'_>) -> Vec<Cause> {
-    let mut causes = Causes::default();
-    let custom = object.kind().filter(|kind| !kind.is_built_in() && !kind.adds_volumes);
-    let object = ObjectPart::root(object);
-    let mut check = |template: Template, around: &ObjectPart<'_, '_>| {
-        let template_part = around.at(template.at);
-        let pod = template_part.at(template.spec);
-        let volumes: HashSet<&str> =
-            pod.get("volumes").items().map(|volume| volume.get("name").text()).collect();
-        for field in template.containers.iter().filter(|field| field.slot != ContainerSlot::Ephemeral) {
-            for container in custom::containers(&pod.get(field.name), *field) {
-                for mount in container.get("volumeMounts").items() {
-                    let name = mount.get("name");
-                    if !name.text().is_empty() && !volumes.contains(name.text()) {
-                        causes.not_found(&name, name.text(), "");
-                    }
-                }
-            }
-        }
-    };
-    for form in custom.into_iter().flat_map(|kind| kind.pods) {
-        custom::each(&object, form.at, None, &mut |_, around| check(form.template, around));
     }
     causes.into_vec()
 }

@@ -9,6 +9,7 @@ use crate::judge::api::stored::Stored;
 use crate::judge::fold::{self, FoldableProblem, Folded, Items};
 use crate::k8s::go::quoted;
 use crate::text::hash;
+use crate::text::meter;
 use crate::text::pointer::Pointer;
 
 /// The reason of a [`Cause`], as in `details.causes[].reason`.
@@ -286,6 +287,7 @@ impl Causes {
         value: &str,
         detail: Detail<'_>,
     ) -> &mut Cause {
+        meter::spend(4);
         let mut announced = None;
         if self.renamed.is_empty() {
             let (mut item, mut hasher) = (Vec::new(), hash::keyed());

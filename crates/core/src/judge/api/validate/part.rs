@@ -8,6 +8,7 @@ use crate::judge::api::place::{ApiPlace, PlaceStep};
 use crate::judge::api::stored::{Entries, Stored};
 use crate::judge::fold;
 use crate::kinds::whole;
+use crate::text::meter;
 use crate::text::pointer::Pointer;
 
 /// A place of an object. It has no pointer yet: most of the hundreds that validation reads do not exist.
@@ -42,9 +43,9 @@ impl<'v> ObjectPart<'_, 'v> {
     /// Returns the items, if it is a list.
     pub(super) fn items(&self) -> impl Iterator<Item = ObjectPart<'_, 'v>> {
         let items = self.value.and_then(Stored::as_list).unwrap_or_default();
-        items.iter().enumerate().map(|(index, value)| ObjectPart {
-            place: self.place.step(PlaceStep::Index(index)),
-            value: Some(value),
+        items.iter().enumerate().map(|(index, value)| {
+            meter::spend(1);
+            ObjectPart { place: self.place.step(PlaceStep::Index(index)), value: Some(value) }
         })
     }
 
@@ -75,6 +76,7 @@ impl<'v> ObjectPart<'_, 'v> {
     {
         let entries = self.value.and_then(Stored::as_mapping).into_iter().flat_map(Entries::iter);
         entries.map(|(key, value)| {
+            meter::spend(1);
             (key, ObjectPart { place: self.place.step(PlaceStep::Key(key)), value: Some(value) })
         })
     }

@@ -32,15 +32,14 @@ pub(super) fn template(template: &ObjectPart<'_, '_>, causes: &mut Causes) {
         selector::labels(&metadata.get("labels"), causes);
         annotations(&metadata.get("annotations"), causes);
     });
-    let spec = template.get("spec");
-    pod(&spec, causes);
-    if spec.get("ephemeralContainers").items().next().is_some() {
-        causes
-            .forbidden(&spec.get("ephemeralContainers"), "ephemeral containers not allowed in pod template");
+    let pod = template.get("spec");
+    spec(&pod, causes);
+    if pod.get("ephemeralContainers").items().next().is_some() {
+        causes.forbidden(&pod.get("ephemeralContainers"), "ephemeral containers not allowed in pod template");
     }
 }
 
-fn pod(spec: &ObjectPart<'_, '_>, causes: &mut Causes) {
+pub(super) fn spec(spec: &ObjectPart<'_, '_>, causes: &mut Causes) {
     let grace = spec.get("terminationGracePeriodSeconds");
     let volumes = volume::all(&spec.get("volumes"), causes);
     let claims = resource_claims(&spec.get("resourceClaims"), causes);
