@@ -41,22 +41,20 @@ fn job(template: &Value) -> Value {
     json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "job"}, "spec": {"template": template}})
 }
 
-/// Returns an object of a kind with a template, and where the template is.
-fn in_kind(kind: &str, template: &Value) -> (Value, &'static str) {
+/// Returns an object of a kind with a template.
+fn in_kind(kind: &str, template: &Value) -> Value {
     match kind {
         "PyTorchJob" => {
             let worker = json!({"replicas": 2, "template": template.clone()});
             let spec = json!({"pytorchReplicaSpecs": {"Worker": worker}});
-            let object = json!({"apiVersion": "kubeflow.org/v1", "kind": kind, "metadata": {"name": "a"}, "spec": spec});
-            (object, "spec.pytorchReplicaSpecs[Worker].template")
+            json!({"apiVersion": "kubeflow.org/v1", "kind": kind, "metadata": {"name": "a"}, "spec": spec})
         }
         _ => {
             let mut template = template.clone();
             template["spec"]["restartPolicy"] = "Never".into();
             let jobs = json!([{"name": "a", "template": {"spec": {"template": template}}}]);
             let spec = json!({"replicatedJobs": jobs});
-            let object = json!({"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": kind, "metadata": {"name": "a"}, "spec": spec});
-            (object, "spec.replicatedJobs[0].template.spec.template")
+            json!({"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": kind, "metadata": {"name": "a"}, "spec": spec})
         }
     }
 }
@@ -120,7 +118,7 @@ fn what_a_server_said_of_jobs_is_said_of_other_kinds() {
             place.is_some_and(|place| !place.contains("restartPolicy") && !place.contains("labels"))
         });
         for kind in ["PyTorchJob", "JobSet"] {
-            let (object, at) = in_kind(kind, &template);
+            let object = in_kind(kind, &template);
             let found = of_pods(&object);
             let before = of_server(&object);
             if row["code"] == 201 {

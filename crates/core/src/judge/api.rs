@@ -275,6 +275,14 @@ fn report_causes(
         let applying = causes.into_iter().filter_map(|mut cause| applies(&mut cause).then_some(cause));
         add_findings(object, applying, rule, &mut known, found);
     }
+    // What else is refused of pods is said by a rule.
+    if let Some(kind) = stored.kind().filter(|kind| !kind.is_built_in()) {
+        let refused = validate::pods_refused(kind, object);
+        let causes = once::once(refused.wrong.into_iter().chain(refused.missing).collect(), object);
+        let held = causes.into_iter().filter(|cause| placeholder_of(cause, object).is_some());
+        let applying = held.filter_map(|mut cause| applies(&mut cause).then_some(cause));
+        add_findings(object, applying.collect::<Vec<_>>(), PODS, &mut known, found);
+    }
 }
 
 /// Adds findings for causes, except those that follow from other findings.

@@ -84,8 +84,10 @@ pub(super) static RAY_JOB: Definition = Definition {
             },
         },
     ],
-    // KubeRay adds volumes for logs, memory and tokens, which depend on its settings.
+    // KubeRay 1.7.0, `controllers/ray/common/pod.go` and `controllers/ray/utils/constant.go`. Which of them it adds depends on its
+    // settings.
     made: Made {
+        volumes: Some(&["gcs-storage", "ray-logs", "ray-tls", "ray-token", "shared-mem"]),
         unmade: "KubeRay then tries again until a deadline ends it",
         ..CUSTOM.made
     },

@@ -29,9 +29,18 @@ pub(super) const RUNTIME: Definition = Definition {
         restart: RESTART,
     }],
     claims: &[own_claims(&["spec", "template", "spec", "volumeClaimPolicies", "*", "templates", "*"])],
-    // A TrainJob may add volumes, and so do the trainer's plugins.
+    // Those of the trainer's plugins (2.3.0, `pkg/constants/constants.go` and `pkg/runtime/framework/plugins`).
     made: Made {
-        volumes: None,
+        volumes: Some(&[
+            "flux-curve",
+            "flux-install",
+            "initializer",
+            "kubeflow-trainer-token",
+            "mpi-hostfile",
+            "mpi-ssh-auth",
+            "shared-memory",
+            "spack-install",
+        ]),
         unmade: "JobSet then makes none of the Jobs of a TrainJob, and tries again without end",
         ..job_set::MADE
     },

@@ -195,7 +195,10 @@ fn script(
     }
     let befalls = Befalls::from_incident(incident, &of.assumptions, role.restarts_in_place)?;
     let mut rules = vec![befalls.rule(&pod)];
-    rules.extend(of_peers(of.assumptions.peers, of.or_peers));
+    // Those that are started again in their pods, as the first one, do not fail as pods.
+    if incident != Incident::CrashLoop || !role.restarts_in_place {
+        rules.extend(of_peers(of.assumptions.peers, of.or_peers));
+    }
     let [run, leads] = if incident == Incident::CrashLoop { LONG } else { [RUN, LEADS] };
     // What serves the others does not end with the program.
     let servers =

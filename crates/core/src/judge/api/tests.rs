@@ -379,12 +379,8 @@ fn what_a_pytorch_job_asks_of_its_pods() {
     let container =
         json!({"name": "vjepa2-1", "image": "i", "volumeMounts": [{"name": "data", "mountPath": "/d"}]});
     let found = check(&worker(json!({"containers": [container]})));
-    let mount = found
-        .iter()
-        .find(|finding| finding.message.contains("volumeMounts[0].name: Not found: \"data\""))
-        .unwrap();
-    assert_eq!((&*mount.rule, mount.level), (API_SERVER, Level::Warn));
-    assert!(mount.message.starts_with("the API server rejects the pods of this job: "), "{}", mount.message);
+    // That a volume is missing is said by a rule.
+    assert!(found.iter().all(|finding| !finding.message.contains("volumeMounts")), "{found:#?}");
     let name = found.iter().find(|finding| finding.rule == TRAINING_OPERATOR).unwrap();
     assert_eq!(name.help, "rename the container `vjepa2-1` to `pytorch`");
     assert!(

@@ -68,7 +68,7 @@
 //! * **What is missing is a warning**, since another webhook may add it to the pods: a mount of a volume that is not there, a
 //!   container without an image. The parameter `missing: deny` is for clusters in which nothing adds that.
 //! * What the operator writes or adds itself does not count: the `restartPolicy` of templates of kubeflow.org, the volumes
-//!   `ssh-auth` and `mpi-job-config` of an MPIJob, the claims of a JobSet, any volume of a Ray cluster or a training runtime.
+//!   `ssh-auth` and `mpi-job-config` of an MPIJob, the claims of a JobSet, those that KubeRay and Trainer add.
 //! * What the schema of the resource or the operator refuses itself is said by `api-server` and the check of the operator only.
 //!   Volcano's webhook refuses a Job with such a template, so that `kubectl apply` fails.
 //! * In a training runtime, which runs nothing by itself, and for kinds whose operator is not known, all are warnings.

@@ -10,6 +10,7 @@ use super::part::ObjectPart;
 use super::{custom, env, job, operator, pod, resources, validate};
 use crate::judge::api::defaults;
 use crate::kinds::{Field, Kind, Mounted, Part, Reference, TEMPLATE, each_at};
+use crate::text::meter;
 use crate::text::pointer::{Pointer, Token};
 use crate::text::value::Value;
 
@@ -25,6 +26,9 @@ pub(in crate::judge::api) struct RefusedPods {
 /// of the resource or by its operator.
 #[must_use]
 pub(in crate::judge::api) fn pods_refused(kind: Kind, object: &Value) -> RefusedPods {
+    // The server prunes `null` before a resource is stored.
+    let pruned = has_null(object).then(|| without_nulls(object));
+    let object = pruned.as_ref().unwrap_or(object);
     let stored = defaults::with_pods(kind, object);
     let root = ObjectPart::root(&stored);
     let mut causes = Causes::default();
@@ -51,6 +55,29 @@ pub(in crate::judge::api) fn pods_refused(kind: Kind, object: &Value) -> Refused
     }
     let (missing, wrong) = causes.into_iter().partition(is_missing);
     RefusedPods { wrong, missing }
+}
+
+/// Tells whether an entry of a mapping is `null`, at any depth.
+fn has_null(value: &Value) -> bool {
+    meter::spend(1);
+    match value {
+        Value::Array(items) => items.iter().any(has_null),
+        Value::Object(entries) => entries.values().any(|entry| entry.is_null() || has_null(entry)),
+        _ => false,
+    }
+}
+
+/// Returns a value without the entries of mappings that are `null`. Items of lists keep their places.
+fn without_nulls(value: &Value) -> Value {
+    meter::spend(1);
+    match value {
+        Value::Array(items) => items.iter().map(without_nulls).collect(),
+        Value::Object(entries) => {
+            let entries = entries.iter().filter(|(_, entry)| !entry.is_null());
+            Value::Object(entries.map(|(key, entry)| (key.to_string(), without_nulls(entry))).collect())
+        }
+        other => other.clone(),
+    }
 }
 
 /// Returns why the API server refuses the pods of another object, with what an object writes into them.
@@ -97,8 +124,9 @@ fn is_of_pods(kind: Kind, object: &Value, cause: &Cause) -> bool {
         Reason::Required if last == "restartPolicy" => false,
         // A value of a wrong type counts as none.
         Reason::Required => written.is_none_or(|value| {
-            let is_empty =
-                value.as_str().is_some_and(str::is_empty) || value.as_array().is_some_and(Vec::is_empty);
+            let is_empty = value.as_str().is_some_and(str::is_empty)
+                || value.as_array().is_some_and(Vec::is_empty)
+                || value.as_i64() == Some(0);
             value.is_null() || value.is_object() || is_empty
         }),
         Reason::NotFound => match (written.and_then(Value::as_str), kind.made.volumes) {
