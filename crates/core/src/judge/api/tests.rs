@@ -295,7 +295,7 @@ fn the_operator_rejects_what_the_server_accepts() {
     let template = json!({"spec": {"containers": [{"name": "pytorch", "image": "i"}]}});
     let object = json!({"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": "p"}, "spec": {"pytorchReplicaSpecs": {"Master": {"template": template}}}});
     assert_eq!(said(&object), ["deny training-operator spec.pytorchReplicaSpecs[Master].replicas"]);
-    // A placeholder for an image hides nothing else, and one for the name may be right.
+    // A placeholder for an image hides nothing else, and one for the name may be right to the operator.
     let with = |name: &str, image: &str| {
         let template = json!({"spec": {"containers": [{"name": name, "image": image}]}});
         let worker = json!({"replicas": 1, "template": template});
@@ -307,7 +307,7 @@ fn the_operator_rejects_what_the_server_accepts() {
     let image = format!("warn placeholder {containers}[0].image");
     assert_eq!(with("pytorch", "<ACCOUNT>/i:1"), std::slice::from_ref(&image));
     assert_eq!(with("trainer", "<ACCOUNT>/i:1"), [image, format!("deny training-operator {containers}")]);
-    assert_eq!(with("$NAME", "i:1"), [""; 0]);
+    assert_eq!(with("$NAME", "i:1"), [format!("warn placeholder {containers}[0].name")]);
 }
 
 /// A whole Job, to break.
