@@ -32,6 +32,7 @@ mod sarif;
 mod statistics;
 mod summary;
 mod text;
+mod trouble;
 mod unjudged;
 mod verdict;
 
@@ -45,7 +46,7 @@ use std::sync::Arc;
 use format::{FormatTrait, formats};
 pub use holdings::Holdings;
 pub use identity::{Identity, Name};
-pub use impact::{Filled, Impact, LeftOut, Reapply, Refused, Stuck, StuckPod, Tally};
+pub use impact::{Filled, Impact, LeftOut, Reapply, Tally};
 use jobgate_core::admission::dry_run::Prediction;
 use jobgate_core::judge::finding::{Finding, Level, Safety};
 use jobgate_core::judge::fold::Named;
@@ -56,6 +57,7 @@ pub use object::ObjectId;
 pub use place::{first_line, span};
 pub use summary::taken_away;
 pub use text::{clean, clean_lines, plural};
+pub use trouble::{Refused, Stuck, StuckPod};
 pub use unjudged::{Kustomized, NotRendered, Reason, Render, Rendered, Unjudged};
 pub use unjudged::{helm, helm_again, helm_dependencies, order as unjudged_order};
 

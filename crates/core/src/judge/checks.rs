@@ -80,7 +80,7 @@ pub static CHECKS: &[Check] = &[
                defaults and mutating webhooks. The message is the server's. Fields that the author left out \
                are checked with the server's defaults. A Job that was copied from a cluster (`kubectl get \
                -o yaml`) is reported once, with the fields to remove; `--unsafe-fixes` removes them. What \
-               it refuses of the pods of a custom resource is a finding of the rule `pod-template-valid`.",
+               it refuses of the pods of a custom resource is a finding of a rule.",
     },
     Check {
         id: APP_WRAPPER_OPERATOR,
