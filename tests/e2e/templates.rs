@@ -269,7 +269,6 @@ fn object(kind: &str, name: &str, template: &Value, namespace: &str) -> Vec<Valu
     let rename = |template: &mut Value, name: &str| {
         if let Some(first) = template.pointer_mut("/spec/containers/0/name")
             && first.is_string()
-            && *first != "A=B"
         {
             *first = name.into();
         }

@@ -170,7 +170,7 @@ fn objects(rule: &Rule) -> Vec<(String, Value)> {
         }
         let text = std::fs::read(&file).expect("a file");
         let id = format!("{}/{}", rule.id, name.trim_end_matches(".yaml"));
-        let documents = yaml::documents(&text).into_iter().filter_map(Result::ok);
+        let documents = yaml::documents(&text).filter_map(Result::ok);
         objects.extend(documents.map(|document| (id.clone(), document.value)));
     }
     objects
@@ -201,14 +201,15 @@ impl Fixture {
             };
             Self { id, object: object.clone(), incident, place, fixed }
         };
-        let incidents = match own.is_empty() {
-            false => &own,
+        let incidents: &[Option<Incident>] = if !own.is_empty() {
+            &own
+        } else if found.is_empty() || incidents.len() == 1 {
+            incidents
+        } else if incidents.contains(&None) {
+            &[None]
+        } else {
             // What it is about is no incident.
-            true if !found.is_empty() && incidents.len() > 1 && !incidents.contains(&None) => {
-                return Vec::new();
-            }
-            true if !found.is_empty() && incidents.contains(&None) => &vec![None],
-            true => incidents,
+            &[]
         };
         incidents.iter().copied().map(of_incident).collect()
     }

@@ -4,6 +4,7 @@
 mod queued;
 
 use jobgate::controllers::incident::Incident;
+use jobgate::controllers::subject::Role;
 use jobgate::judge::simulation::{self, ProgramDefaults, SimulatedObject};
 use jobgate::kinds::Workload;
 use jobgate::text::pointer::{Pointer, Token};
@@ -186,7 +187,9 @@ fn script(
         return (incident == Incident::Hang).then_some(hangs);
     }
     let roles = of.subject.roles.iter().filter_map(|role| Some((role.name.as_deref()?, role)));
-    let most = roles.clone().max_by_key(|(_, role)| role.count)?;
+    // What fails again and again is about containers that are started again.
+    let fails_in_place = |role: &Role| incident == Incident::CrashLoop && role.restarts_in_place;
+    let most = roles.clone().max_by_key(|(_, role)| (fails_in_place(role), role.count))?;
     let is_at = |name: &str| place.is_some_and(|place| is_within(place, name, object));
     let (victim, role) = roles.clone().find(|(name, _)| is_at(name)).unwrap_or(most);
     let mut pod = json!({ "role": victim });
