@@ -1,6 +1,6 @@
 //! Objects whose pods are refused: their operators try again without end, and some of them write nothing about it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use jiff::{SignedDuration, Timestamp};
 use kube::Client;
@@ -9,7 +9,7 @@ use serde_json::Value as Json;
 use super::{MAX_PAGE_BYTES, PAGE_TIMEOUT, Pages, explain, fetch_with_retries};
 use crate::fetch::{self, Failure};
 use crate::list::PAGE;
-use jobgate_core::kinds::{Deadline, Finished, Kind, Workload};
+use jobgate_core::kinds::{Deadline, Field, Finished, Kind, Workload};
 use jobgate_core::text::value::Value;
 use jobgate_report::Refused;
 
@@ -48,8 +48,7 @@ impl Unmade {
         {
             return None;
         }
-        let suspended = ["/spec/suspend", "/spec/runPolicy/suspend"];
-        if suspended.iter().any(|at| object.pointer(at).and_then(Value::as_bool) == Some(true)) {
+        if workload.limits.get("suspend").bool() == Field::Set(true) {
             return None;
         }
         let text = |key: &str| object.get("metadata")?.get(key)?.as_str().map(str::to_owned);
@@ -78,10 +77,15 @@ pub(super) async fn refused(client: &Client, candidates: Vec<Unmade>) -> (Vec<Re
         by_namespace.entry(candidate.namespace.clone()).or_default().push(candidate);
     }
     let mut may_list = true;
+    let left_out = by_namespace.len().saturating_sub(MAX_NAMESPACES);
+    if left_out > 0 {
+        notices.push(format!("the events of {left_out} namespaces are not read; `-n` audits some"));
+    }
     for (index, (namespace, candidates)) in by_namespace.into_iter().enumerate() {
         let mut events = None;
         if may_list && index < MAX_NAMESPACES {
-            match refusals(client, &namespace).await {
+            let uids: HashSet<&str> = candidates.iter().map(|candidate| candidate.uid.as_str()).collect();
+            match refusals(client, &namespace, &uids).await {
                 Ok(listed) => events = Some(listed),
                 Err(failure) => {
                     may_list = !matches!(failure, Failure::Forbidden);
@@ -120,8 +124,12 @@ struct Refusal {
     message: String,
 }
 
-/// Returns the refusals in the events of a namespace, by the uid of the object.
-async fn refusals(client: &Client, namespace: &str) -> Result<BTreeMap<String, Refusal>, Failure> {
+/// Returns the refusals of some objects in the events of a namespace, by their uids.
+async fn refusals(
+    client: &Client,
+    namespace: &str,
+    uids: &HashSet<&str>,
+) -> Result<BTreeMap<String, Refusal>, Failure> {
     let mut found = BTreeMap::new();
     if !fetch::is_name(namespace) {
         return Ok(found);
@@ -131,7 +139,9 @@ async fn refusals(client: &Client, namespace: &str) -> Result<BTreeMap<String, R
     loop {
         let page: Json = serde_json::from_slice(&fetch_with_retries(&mut pages).await?)?;
         for event in page["items"].as_array().map(Vec::as_slice).unwrap_or_default() {
-            let Some((uid, refusal)) = refusal(event) else { continue };
+            let Some((uid, refusal)) = refusal(event).filter(|(uid, _)| uids.contains(uid.as_str())) else {
+                continue;
+            };
             match found.get_mut(&uid) {
                 None => _ = found.insert(uid, refusal),
                 Some(known) if refusal.since < known.since => *known = refusal,
