@@ -101,20 +101,8 @@ impl World {
                 return Ok(self.add_object(*object));
             }
             Action::PatchObject { object, patch } => self.patch_object(object, &patch),
-            Action::WriteObject { object: number, conditions, status } => {
-                let Some(object) = self.cluster.objects.get_mut(number) else { return Ok(false) };
-                if !object.is_there() {
-                    return Ok(false);
-                }
-                let is_evicted = |conditions: &[Condition]| {
-                    conditions.iter().find(|one| one.sort == "Evicted" && one.is_true).cloned()
-                };
-                if let (None, Some(evicted)) = (is_evicted(&object.conditions), is_evicted(&conditions)) {
-                    let Condition { at, reason, .. } = evicted;
-                    self.cluster.evictions.push(Eviction { at, owner: object.owner, reason });
-                }
-                (object.conditions, object.status) = (conditions, status);
-                self.tell(Event::ObjectStatus(number));
+            Action::WriteObject { object, conditions, status } => {
+                return Ok(self.write_object(object, conditions, status));
             }
             Action::DeleteObject { object, propagation } => self.delete(Owner::Object(object), propagation),
             Action::HoldObject { object } => {
@@ -133,6 +121,23 @@ impl World {
             }
         }
         Ok(true)
+    }
+
+    /// Writes the status of an object. Returns whether the API server took it.
+    fn write_object(&mut self, number: usize, conditions: Vec<Condition>, status: ObjectStatus) -> bool {
+        let Some(object) = self.cluster.objects.get_mut(number).filter(|object| object.is_there()) else {
+            return false;
+        };
+        let is_evicted = |conditions: &[Condition]| {
+            conditions.iter().find(|one| one.sort == "Evicted" && one.is_true).cloned()
+        };
+        if let (None, Some(evicted)) = (is_evicted(&object.conditions), is_evicted(&conditions)) {
+            let Condition { at, reason, .. } = evicted;
+            self.cluster.evictions.push(Eviction { at, owner: object.owner, reason });
+        }
+        (object.conditions, object.status) = (conditions, status);
+        self.tell(Event::ObjectStatus(number));
+        true
     }
 
     /// Creates an object that somebody wrote. Returns nothing where no controller is known that looks at its kind.
