@@ -6,6 +6,7 @@
 mod assumed;
 mod changes;
 mod decides;
+mod endings;
 mod human;
 mod json;
 mod live;

@@ -65,6 +65,26 @@ fn a_deadline_that_nobody_looks_at_is_said() {
     );
 }
 
+/// What an edit broke: the pods that are there run on, and the next one is refused.
+#[test]
+fn a_template_that_an_edit_broke_is_refused_from_now_on() {
+    let master = "restartPolicy: OnFailure\n        template: {spec: {containers: [{name: pytorch, image: registry.example.com/t:v1}]}}\n      Worker";
+    let broken = master.replace("OnFailure", "ExitCode").replace("t:v1}", "t:v1, env: [{name: 'A=B'}]}");
+    let edited = PYTORCH.replace(master, &broken);
+    let told = shown(&edited, &["--what", "delete-pod:role=master"]);
+    holds(
+        &told,
+        &[
+            "1 master pod 0 deleted: terminating",
+            "from now on: the API server rejects the pods of this job: spec.pytorchReplicaSpecs[Master].template.spec.containers[0].env[0].name",
+        ],
+    );
+    assert!(!told.contains("master pod 0 created"), "{told}");
+    let sound = PYTORCH.replace(master, &broken.replace("A=B", "A"));
+    let told = shown(&sound, &["--what", "delete-pod:role=master"]);
+    assert!(told.contains("master pod 0 created") && !told.contains("from now on"), "{told}");
+}
+
 #[test]
 fn a_jobset_waits_for_the_pod_that_keeps_the_end_of_its_job() {
     holds(

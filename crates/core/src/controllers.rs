@@ -5,6 +5,7 @@
 //! programs and people do by a [`script::Script`]. Everything here is a value: no clock is read, and no thread waits.
 
 mod admission;
+mod chance;
 pub mod cluster;
 pub mod cron_job;
 pub mod dashboard;
@@ -12,6 +13,7 @@ pub mod incident;
 pub mod indexes;
 pub mod job;
 mod kubelet;
+mod kueue_settings;
 pub mod live;
 pub(crate) mod managers;
 pub mod meta;

@@ -1,6 +1,6 @@
 //! What is assumed, in words.
 
-use super::stories::Simulated;
+use crate::cli::args::{OrNone, Simulate};
 use crate::controllers::incident::Duration;
 use crate::controllers::program::Peers;
 use crate::controllers::script::INQUEUE;
@@ -8,20 +8,8 @@ use crate::controllers::story::Assumptions;
 use crate::controllers::time::Time;
 use crate::report::clean;
 
-/// Returns what is assumed of a Job, in words.
-pub(super) fn assumptions_in_words(job: &Simulated) -> String {
-    let admitted = match &job.queue {
-        Some(queue) => queue_in_words(queue, job.assumptions.wait_for_pods_ready),
-        None if job.is_suspended => "; it is suspended, and resumed at once".to_owned(),
-        None => String::new(),
-    };
-    let gang = if job.has_pod_group { gang_in_words(job.assumptions.gang_after) } else { String::new() };
-    let dashboard = if job.has_dashboard { "; Ray's dashboard answers" } else { "" };
-    format!("{}{gang}{dashboard}{admitted}", in_words(&job.assumptions, &job.because))
-}
-
 /// Returns what is assumed of the scheduler of a gang, in words that go on.
-fn gang_in_words(after: Option<Time>) -> String {
+pub(super) fn gang_in_words(after: Option<Time>) -> String {
     match after {
         Some(after) if after <= INQUEUE => "; a scheduler takes its gang at once".to_owned(),
         Some(after) => format!("; a scheduler takes its gang after {}", Duration(after)),
@@ -30,7 +18,7 @@ fn gang_in_words(after: Option<Time>) -> String {
 }
 
 /// Returns what is assumed of the queue of an object, in words that go on.
-fn queue_in_words(queue: &str, wait: Option<Time>) -> String {
+pub(super) fn queue_in_words(queue: &str, wait: Option<Time>) -> String {
     let wait = match wait {
         Some(wait) => format!("waits {} until all pods are ready (`waitForPodsReady`)", Duration(wait)),
         None => "does not wait for pods (`waitForPodsReady`)".to_owned(),
@@ -61,4 +49,18 @@ pub(super) fn in_words(assumptions: &Assumptions, because: &str) -> String {
         Duration(runtime),
         Duration(startup)
     )
+}
+
+/// Returns what is assumed, with what the arguments say instead.
+pub(super) fn assumed(of_job: &Assumptions, args: &Simulate) -> Assumptions {
+    Assumptions {
+        runtime: args.runtime.unwrap_or(of_job.runtime),
+        startup: args.startup.unwrap_or(of_job.startup),
+        checkpoint: args.checkpoint_every.map_or(of_job.checkpoint, |OrNone(every)| every),
+        peers: args.peers.unwrap_or(of_job.peers),
+        pods_per_node: args.pods_per_node.unwrap_or(of_job.pods_per_node),
+        wait_for_pods_ready: args.wait_for_pods_ready.map_or(of_job.wait_for_pods_ready, |OrNone(wait)| wait),
+        gang_after: args.gang_after.map_or(of_job.gang_after, |OrNone(after)| after),
+        ..*of_job
+    }
 }

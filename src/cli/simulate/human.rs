@@ -2,7 +2,6 @@
 
 use std::io::{self, Write};
 
-use super::assumed::assumptions_in_words;
 use super::runs;
 use super::stories::{Row, Simulated};
 use super::timeline::timeline;
@@ -83,7 +82,7 @@ pub(super) fn write(jobs: &[Simulated], out: &mut dyn Write) -> io::Result<()> {
         for refused in &job.refused {
             writeln!(out, "from the beginning: {}", clean(refused))?;
         }
-        writeln!(out, "assumed: {}", assumptions_in_words(job))?;
+        writeln!(out, "assumed: {}", job.assumed_in_words())?;
         writeln!(out, "{}", modelled(job))?;
     }
     Ok(())
@@ -160,8 +159,8 @@ fn by_object(jobs: &[Simulated], story: &str, out: &mut dyn Write) -> io::Result
         }
     }
     for (nth, job) in jobs.iter().enumerate() {
-        let assumed = assumptions_in_words(job);
-        let is_new = |before: &[Simulated]| before.iter().all(|one| assumptions_in_words(one) != assumed);
+        let assumed = job.assumed_in_words();
+        let is_new = |before: &[Simulated]| before.iter().all(|one| one.assumed_in_words() != assumed);
         if jobs.get(..nth).is_none_or(is_new) {
             writeln!(out, "assumed of {} {}: {assumed}", job.kind, job.object.full_name())?;
         }

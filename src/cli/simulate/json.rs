@@ -2,7 +2,6 @@
 
 use std::io::{self, Write};
 
-use super::assumed::assumptions_in_words;
 use super::human::hours;
 use super::live::{self, Standing};
 use super::stories::{Row, Simulated};
@@ -31,7 +30,7 @@ fn job(job: &Simulated) -> Value {
         "acceleratorsPerPod": job.accelerators,
         "retries": job.retries.map(i64::from),
         "refused": job.refused.clone(),
-        "assumed": assumptions_in_words(job),
+        "assumed": job.assumed_in_words(),
         "stories": rows,
     })
 }

@@ -18,16 +18,16 @@ mod words;
 
 use std::cmp::Reverse;
 
-use super::assumed::in_words;
-use super::stories::{OrBecause, assumed, happens, severity};
-use super::timeline::Entry;
+use super::assumed::{assumed, in_words};
+use super::endings::{OrBecause, severity};
+use super::timeline::{Entry, happens};
 use crate::cli::args::{Expectation, Simulate, Story};
 use crate::controllers::incident::Occurrence;
 use crate::controllers::live::{LiveParts, LiveScript, LiveSnapshot, is_live};
 use crate::controllers::program::Peers;
 use crate::controllers::script::Script;
 use crate::controllers::story::{Assumptions, Ending};
-use crate::judge::simulation::{ProgramDefaults, jobs, live_program};
+use crate::judge::simulation::{ProgramDefaults, jobs, live_program, refused_from_now_on};
 use crate::kinds::Workload;
 use crate::report::clean;
 use crate::text::value::Value;
@@ -58,9 +58,22 @@ pub(super) fn standings(
     script: Option<&Script>,
 ) -> Vec<Result<Standing, String>> {
     let LiveParts { jobs, objects } = snapshot.into_parts();
-    let objects = objects.into_iter().map(|object| Subject::Object(Box::new(object)));
-    let jobs = jobs.into_iter().map(|job| Subject::Job(Box::new(job)));
-    objects.chain(jobs).map(|subject| standing(subject, (now, defaults), args, script)).collect()
+    let objects = objects.into_iter().map(|mut object| {
+        let from_now_on = refused_from_now_on(&object.object);
+        let refused = from_now_on.map(|(refused, marked)| {
+            object.object = marked;
+            refused
+        });
+        (Subject::Object(Box::new(object)), refused.unwrap_or_default())
+    });
+    let jobs = jobs.into_iter().map(|job| (Subject::Job(Box::new(job)), Vec::new()));
+    objects
+        .chain(jobs)
+        .map(|(subject, refused)| {
+            let standing = standing(subject, (now, defaults), args, script)?;
+            Ok(Standing { refused, ..standing })
+        })
+        .collect()
 }
 
 fn standing(
@@ -126,6 +139,7 @@ fn standing(
         notices,
         unexpected,
         subject,
+        refused: Vec::new(),
     })
 }
 

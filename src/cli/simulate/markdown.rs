@@ -2,7 +2,6 @@
 
 use std::io::{self, Write};
 
-use super::assumed::assumptions_in_words;
 use super::human::{ends, failures, hours, sentence, shown, unit, when};
 use super::runs;
 use super::stories::Simulated;
@@ -39,7 +38,7 @@ pub(super) fn write(jobs: &[Simulated], out: &mut dyn Write) -> io::Result<()> {
         for refused in &job.refused {
             writeln!(out, "\nFrom the beginning: {}.", escaped(refused))?;
         }
-        writeln!(out, "\nAssumed: {}.\n", escaped(&assumptions_in_words(job)))?;
+        writeln!(out, "\nAssumed: {}.\n", escaped(&job.assumed_in_words()))?;
     }
     Ok(())
 }

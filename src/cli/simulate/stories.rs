@@ -3,12 +3,14 @@
 use std::cell::Cell;
 use std::cmp::Reverse;
 
+use super::assumed::{assumed, gang_in_words, in_words, queue_in_words};
 use super::changes::{Change, changes};
 use super::decides::Decision;
+use super::endings::{OrBecause, severity};
 use super::live;
 use super::simulable::Simulable;
-use super::timeline::Entry;
-use crate::cli::args::{Expectation, OrNone, Simulate, Story};
+use super::timeline::happens;
+use crate::cli::args::{Expectation, Simulate, Story};
 use crate::controllers::incident::{Incident, Occurrence};
 use crate::controllers::job::spec::JobSpec;
 use crate::controllers::live::LiveSnapshot;
@@ -16,7 +18,7 @@ use crate::controllers::object_story::why_unknown;
 use crate::controllers::operators::KueueSettings;
 use crate::controllers::runs::{Runs, runs};
 use crate::controllers::script::Script;
-use crate::controllers::story::{Assumptions, Ending, Outcome};
+use crate::controllers::story::{Assumptions, Outcome};
 use crate::controllers::time::Time;
 use crate::controllers::world::TooLong;
 use crate::judge::api;
@@ -110,25 +112,6 @@ pub(super) struct Row {
     pub(super) runs: Option<Result<Runs, TooLong>>,
 }
 
-/// What decides between two ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum OrBecause {
-    /// Whether the pods need one another.
-    Peers,
-    /// Two things fall on one moment.
-    Moment,
-}
-
-impl OrBecause {
-    /// Returns it in words, before the other end.
-    pub(super) const fn words(self) -> &'static str {
-        match self {
-            Self::Peers => "where the pods do not need one another",
-            Self::Moment => "two things fall on one moment, and if the other comes first",
-        }
-    }
-}
-
 /// Takes the objects of a cluster from a file that is too large to be a manifest.
 ///
 /// # Errors
@@ -165,7 +148,7 @@ pub(super) fn of_file(
                 continue;
             }
         };
-        let file = SourceFile { input, policy, loaded, lines: &lines, document: &document, before };
+        let file = StoryFile { input, policy, loaded, lines: &lines, document: &document, before };
         for object in objects(&document.value) {
             if live::take(&object.value, live) {
                 continue;
@@ -174,6 +157,21 @@ pub(super) fn of_file(
         }
     }
     found
+}
+
+impl Simulated {
+    /// Returns what is assumed, in words.
+    pub(super) fn assumed_in_words(&self) -> String {
+        let admitted = match &self.queue {
+            Some(queue) => queue_in_words(queue, self.assumptions.wait_for_pods_ready),
+            None if self.is_suspended => "; it is suspended, and resumed at once".to_owned(),
+            None => String::new(),
+        };
+        let gang =
+            if self.has_pod_group { gang_in_words(self.assumptions.gang_after) } else { String::new() };
+        let dashboard = if self.has_dashboard { "; Ray's dashboard answers" } else { "" };
+        format!("{}{gang}{dashboard}{admitted}", in_words(&self.assumptions, &self.because))
+    }
 }
 
 impl Found {
@@ -185,6 +183,16 @@ impl Found {
 }
 
 impl Found {
+    /// Says that `missed` is about nothing without a schedule. Returns whether there are other stories, which are simulated.
+    fn has_stories_without_schedule(&mut self, title: &str, args: &Simulate) -> bool {
+        let mut asked = args.what.iter().chain(args.expect.iter().map(|expected| &expected.story));
+        if !asked.clone().any(is_missed) {
+            return true;
+        }
+        self.notices.push(format!("{title}: not simulated: `missed` is about a schedule, and it has none"));
+        !asked.all(is_missed)
+    }
+
     /// Says which stories are about nothing that an object has. Returns whether there are others, which are simulated.
     fn has_any(&mut self, title: &str, job: &Simulable<'_>, args: &Simulate) -> bool {
         let mut has_expected = false;
@@ -205,7 +213,7 @@ impl Found {
     }
 }
 
-struct SourceFile<'a> {
+struct StoryFile<'a> {
     input: &'a Input,
     policy: &'a Policy,
     loaded: &'a Loaded,
@@ -218,7 +226,7 @@ struct SourceFile<'a> {
 fn of_object(
     object: &Value,
     at: &Pointer,
-    file: &SourceFile<'_>,
+    file: &StoryFile<'_>,
     args: &Simulate,
     script: Option<&Script>,
     found: &mut Found,
@@ -259,14 +267,9 @@ fn of_object(
         found.problems.push(format!("{title}: not simulated: {why}"));
         return;
     }
-    // Another story of the same call is simulated.
     let schedule = workload.schedule.as_ref().and_then(|schedule| schedule.value);
-    let mut asked = args.what.iter().chain(args.expect.iter().map(|expected| &expected.story));
-    if schedule.is_none() && asked.clone().any(is_missed) {
-        found.notices.push(format!("{title}: not simulated: `missed` is about a schedule, and it has none"));
-        if asked.all(is_missed) {
-            return;
-        }
+    if schedule.is_none() && !found.has_stories_without_schedule(&title, args) {
+        return;
     }
     for job in listed {
         if let Some((field, text)) = job.placeholder() {
@@ -320,7 +323,7 @@ fn of_object(
 
 /// What comes of the stories about an object.
 #[derive(Debug)]
-struct Told {
+struct ToldStories {
     assumptions: Assumptions,
     /// The worst first.
     rows: Vec<Row>,
@@ -336,7 +339,7 @@ fn simulate(
     policy: &Policy,
     args: &Simulate,
     script: Option<&Script>,
-) -> Told {
+) -> ToldStories {
     let assumptions = assumed(job.assumptions(), args);
     let has = |story: &Story| (schedule.is_some() || !is_missed(story)) && job.lacks(story).is_none();
     let mut stories = stories(args, script.is_some(), schedule.is_some(), job.queue().is_some());
@@ -390,7 +393,8 @@ fn simulate(
             runs,
         })
     };
-    let mut told = Told { assumptions, rows: Vec::new(), unexpected: Vec::new(), problems: Vec::new() };
+    let mut told =
+        ToldStories { assumptions, rows: Vec::new(), unexpected: Vec::new(), problems: Vec::new() };
     for story in &stories {
         match run(story, script) {
             Ok(row) => told.rows.push(row),
@@ -419,59 +423,6 @@ fn unexpected(row: &Row, ending: &str) -> Option<String> {
     let or = row.or.as_ref().map_or_else(String::new, |(or, _)| format!(" or {}", or.ending.word()));
     (ends != ending || row.or.is_some())
         .then(|| format!("{} ends with `{ends}`{or}, not with `{ending}`", row.story))
-}
-
-/// Returns the incidents that happen at a time, and not from the start.
-pub(super) fn happens(incidents: &[Occurrence], assumptions: &Assumptions) -> Vec<Entry> {
-    let started = Time::from_millis(500);
-    incidents
-        .iter()
-        .filter_map(|occurrence| {
-            let what = match occurrence.incident {
-                Incident::NodeLost | Incident::NodeGone => "a node stops answering",
-                Incident::Drain => "a node is drained",
-                Incident::Spot => "a spot node is taken back",
-                Incident::Preempt => "the scheduler preempts",
-                Incident::KueuePreempt(_) => "Kueue preempts it",
-                Incident::Pressure => "a node has no room left",
-                Incident::DeletePod => "somebody deletes a pod",
-                Incident::Oom => "a container takes too much memory",
-                Incident::Exit(_) => "a program exits",
-                Incident::ControllerAway(_) => "the Job controller goes away",
-                Incident::OperatorAway(_) => "the operator goes away",
-                Incident::DashboardSilent(_) => "the Ray dashboard stops answering",
-                Incident::SubmitterLost => "the pod that submits is deleted",
-                _ => return None,
-            };
-            let at = occurrence.at.unwrap_or_else(|| assumptions.middle());
-            Some((started + at, format!("-- {what}")))
-        })
-        .collect()
-}
-
-/// Returns how bad an ending is.
-pub(super) fn severity(ending: Ending) -> u8 {
-    match ending {
-        Ending::Completes => 0,
-        Ending::Fails => 1,
-        Ending::CompletesHalfDone => 2,
-        Ending::RunsOn => 3,
-        Ending::Waits => 4,
-        Ending::Wedged => 5,
-    }
-}
-
-pub(super) fn assumed(of_job: &Assumptions, args: &Simulate) -> Assumptions {
-    Assumptions {
-        runtime: args.runtime.unwrap_or(of_job.runtime),
-        startup: args.startup.unwrap_or(of_job.startup),
-        checkpoint: args.checkpoint_every.map_or(of_job.checkpoint, |OrNone(every)| every),
-        peers: args.peers.unwrap_or(of_job.peers),
-        pods_per_node: args.pods_per_node.unwrap_or(of_job.pods_per_node),
-        wait_for_pods_ready: args.wait_for_pods_ready.map_or(of_job.wait_for_pods_ready, |OrNone(wait)| wait),
-        gang_after: args.gang_after.map_or(of_job.gang_after, |OrNone(after)| after),
-        ..*of_job
-    }
 }
 
 /// Tells whether a story is about a schedule.

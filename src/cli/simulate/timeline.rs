@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use crate::controllers::incident::{Incident, Occurrence};
 use crate::controllers::indexes::Indexes;
 use crate::controllers::meta::Condition;
 use crate::controllers::pod::{Phase, PodGroup};
-use crate::controllers::story::Outcome;
+use crate::controllers::story::{Assumptions, Outcome};
 use crate::controllers::time::Time;
 
 /// How many lines a timeline has at most; what is between the first and the last is left out.
@@ -112,4 +113,32 @@ pub(super) fn shortened(members: &Indexes) -> String {
 
 fn deletion_at(pods: &PodGroup) -> Time {
     pods.deletion.map_or(Time::START, |deletion| deletion.since)
+}
+
+/// Returns the incidents that happen at a time, and not from the start.
+pub(super) fn happens(incidents: &[Occurrence], assumptions: &Assumptions) -> Vec<Entry> {
+    let started = Time::from_millis(500);
+    incidents
+        .iter()
+        .filter_map(|occurrence| {
+            let what = match occurrence.incident {
+                Incident::NodeLost | Incident::NodeGone => "a node stops answering",
+                Incident::Drain => "a node is drained",
+                Incident::Spot => "a spot node is taken back",
+                Incident::Preempt => "the scheduler preempts",
+                Incident::KueuePreempt(_) => "Kueue preempts it",
+                Incident::Pressure => "a node has no room left",
+                Incident::DeletePod => "somebody deletes a pod",
+                Incident::Oom => "a container takes too much memory",
+                Incident::Exit(_) => "a program exits",
+                Incident::ControllerAway(_) => "the Job controller goes away",
+                Incident::OperatorAway(_) => "the operator goes away",
+                Incident::DashboardSilent(_) => "the Ray dashboard stops answering",
+                Incident::SubmitterLost => "the pod that submits is deleted",
+                _ => return None,
+            };
+            let at = occurrence.at.unwrap_or_else(|| assumptions.middle());
+            Some((started + at, format!("-- {what}")))
+        })
+        .collect()
 }

@@ -1,6 +1,6 @@
 //! Compares what operators write in `status` beside conditions.
 
-use jobgate::controllers::dashboard::ProgramState;
+use jobgate::controllers::dashboard::programs::ProgramState;
 use jobgate::controllers::object::{
     DeploymentStatus, JobSetStatus, MpiStatus, Object, ObjectStatus, RayJobReason, RayJobStatus,
     VolcanoStatus, WorkloadStatus,

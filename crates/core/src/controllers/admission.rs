@@ -3,10 +3,6 @@
 
 mod demand;
 
-use std::collections::BTreeMap;
-
-use super::cluster::Cluster;
-use crate::k8s::quantity::Quantity;
 use crate::text::patch::merge;
 use crate::text::value::Value;
 use demand::Amounts;
@@ -152,48 +148,40 @@ impl AdmissionObject {
     }
 }
 
-impl Cluster {
-    /// Returns how many of some pods that are alike and valid the API server takes.
-    pub(crate) fn room_for(&self, demand: &PodDemand, count: u32) -> u32 {
-        if self.refuses_pods {
-            return 0;
-        }
-        if self.admission.limits.is_empty() {
-            return count;
-        }
-        let demand = self.admission.defaulted(demand);
-        if !self.admission.limit_items().all(|item| item.admits(&demand)) {
-            return 0;
-        }
-        if self.admission.quotas().next().is_none() {
-            return count;
-        }
-        let (one, used) = (Usage::of(&demand, 1, false), self.usage());
-        let room = self.admission.quotas().map(|hard| quota_room(hard, &one, &used));
-        room.fold(count, u32::min)
-    }
+/// Pods that are there and ask for the same: what for, how many they are, and whether they have ended.
+pub(crate) type PodsThere<'a> = (&'a PodDemand, u32, bool);
 
-    /// Returns what all pods that are there take.
-    fn usage(&self) -> Usage {
-        // By what they have in common: whether they have ended, and how many they are.
-        let mut counts: BTreeMap<(usize, bool), u32> = BTreeMap::new();
-        for pods in self.pods.iter().skip(self.settled).filter(|pods| pods.gone.is_none()) {
-            let count = counts.entry((pods.set, pods.is_ended())).or_default();
-            *count = count.saturating_add(pods.count());
+impl Admission {
+    /// Returns how many of some pods that are alike and valid the API server takes, beside those that are there.
+    pub(crate) fn room_for<'a>(
+        &self,
+        demand: &PodDemand,
+        count: u32,
+        there: impl FnOnce() -> Vec<PodsThere<'a>>,
+    ) -> u32 {
+        if self.limits.is_empty() {
+            return count;
         }
-        let mut used = Usage::default();
-        for ((set, is_ended), count) in counts {
-            if let Some(set) = self.sets.get(set) {
-                used.add(&Usage::of(&self.admission.defaulted(&set.template.demand), count, is_ended));
-            }
+        let demand = self.defaulted(demand);
+        if !self.limit_items().all(|item| item.admits(&demand)) {
+            return 0;
         }
-        used
+        if self.quotas().next().is_none() {
+            return count;
+        }
+        let mut used = ResourceUsage::default();
+        for (demand, count, is_ended) in there() {
+            used.add(&ResourceUsage::of(&self.defaulted(demand), count, is_ended));
+        }
+        let one = ResourceUsage::of(&demand, 1, false);
+        let room = self.quotas().map(|hard| quota_room(hard, &one, &used));
+        room.fold(count, u32::min)
     }
 }
 
 /// What pods take of what a ResourceQuota may count, in thousandths.
 #[derive(Clone, Debug, Default)]
-struct Usage {
+struct ResourceUsage {
     /// All pods.
     all: i128,
     /// Those that have not ended.
@@ -204,7 +192,7 @@ struct Usage {
     limits: Amounts,
 }
 
-impl Usage {
+impl ResourceUsage {
     /// Returns what some pods take that ask for the same: where they have ended, they only count as pods.
     fn of(demand: &PodDemand, count: u32, is_ended: bool) -> Self {
         let pods = i128::from(count) * 1_000;
@@ -229,10 +217,10 @@ impl Usage {
 
 /// Returns for how many pods that each take as much as one a ResourceQuota has room
 /// (`pkg/quota/v1/evaluator/core/pods.go`).
-fn quota_room(hard: &Amounts, one: &Usage, used: &Usage) -> u32 {
+fn quota_room(hard: &Amounts, one: &ResourceUsage, used: &ResourceUsage) -> u32 {
     let mut least = u32::MAX;
     for (name, hard) in hard.iter() {
-        let Some(counted) = Counted::parse(name) else { continue };
+        let Some(counted) = CountedResource::parse(name) else { continue };
         // A pod has to say how much it takes of what has a quota.
         let Some(one) = counted.of(one) else { return 0 };
         if one == 0 {
@@ -245,7 +233,7 @@ fn quota_room(hard: &Amounts, one: &Usage, used: &Usage) -> u32 {
 }
 
 /// What a name in `spec.hard` counts.
-enum Counted<'a> {
+enum CountedResource<'a> {
     /// `pods`, of those that have not ended, or all (`count/pods`).
     Pods { all: bool },
     /// Requests of a resource.
@@ -254,7 +242,7 @@ enum Counted<'a> {
     Limits(&'a str),
 }
 
-impl<'a> Counted<'a> {
+impl<'a> CountedResource<'a> {
     /// Reads a name. Returns nothing for what pods do not use.
     fn parse(name: &'a str) -> Option<Self> {
         match name {
@@ -271,7 +259,7 @@ impl<'a> Counted<'a> {
     }
 
     /// Returns how much pods take.
-    fn of(&self, usage: &Usage) -> Option<i128> {
+    fn of(&self, usage: &ResourceUsage) -> Option<i128> {
         match self {
             Self::Pods { all: true } => Some(usage.all),
             Self::Pods { all: false } => Some(usage.active),
@@ -291,13 +279,9 @@ fn text<'v>(manifest: &'v Value, at: &str) -> &'v str {
     manifest.pointer(at).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Reads an amount, in thousandths.
-fn milli(value: &Value) -> Option<i128> {
-    Quantity::from_json(value).ok().map(|quantity| i128::from(quantity.milli_value()))
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::cluster::Cluster;
     use super::*;
     use crate::text::value::json;
 

@@ -3,17 +3,18 @@
 mod action;
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
-use super::admission::Admission;
-use super::cron_job::CronJobSpec;
-use super::dashboard::Dashboards;
+use super::admission::{Admission, PodDemand, PodsThere};
+use super::chance::TimedActions;
+use super::cron_job::spec::CronJobSpec;
+use super::dashboard::programs::Dashboards;
 use super::indexes::Indexes;
 use super::job::spec::JobSpec;
 use super::meta::{Condition, Propagation};
 use super::object::Object;
 use super::pod::{Deletion, PodGroup};
 use super::pod_set::{Owner, PodSet};
-use super::script::TimedActions;
 use super::time::{Clock, Time};
 use crate::text::value::Value;
 pub use action::{Action, Event, NewJob};
@@ -211,6 +212,28 @@ pub trait Controller: std::fmt::Debug {
 }
 
 impl Cluster {
+    /// Returns how many of some pods that are alike and valid the API server takes.
+    pub(crate) fn room_for(&self, demand: &PodDemand, count: u32) -> u32 {
+        if self.refuses_pods {
+            return 0;
+        }
+        self.admission.room_for(demand, count, || self.pods_there())
+    }
+
+    /// Returns all pods that are there, by what they ask for.
+    fn pods_there(&self) -> Vec<PodsThere<'_>> {
+        // By what they have in common: whether they have ended, and how many they are.
+        let mut counts: BTreeMap<(usize, bool), u32> = BTreeMap::new();
+        for pods in self.pods.iter().skip(self.settled).filter(|pods| pods.gone.is_none()) {
+            let count = counts.entry((pods.set, pods.is_ended())).or_default();
+            *count = count.saturating_add(pods.count());
+        }
+        let there = counts.into_iter().filter_map(|((set, is_ended), count)| {
+            Some((&*self.sets.get(set)?.template.demand, count, is_ended))
+        });
+        there.collect()
+    }
+
     /// Passes by the first groups of pods, and the first Jobs, that are gone.
     pub(crate) fn settle(&mut self) {
         while self.jobs.get(self.settled_jobs).is_some_and(|job| job.gone.is_some()) {

@@ -32,7 +32,7 @@ const MOST_CRASH_WAIT: Time = Time::from_seconds(300);
 pub(super) struct PodProgram {
     plan: Plan,
     /// What comes next, in order of time.
-    steps: Vec<(Time, Step)>,
+    steps: Vec<(Time, PodStep)>,
     /// How often it crashed.
     crashes: u32,
     /// Whether its node no longer answers.
@@ -43,7 +43,7 @@ pub(super) struct PodProgram {
 
 /// A step of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+enum PodStep {
     /// The kubelet writes a first status.
     Status,
     /// It runs.
@@ -87,14 +87,16 @@ impl PodProgram {
         let start = start.filter(|_| !is_unscheduled);
         match start {
             Some(start) => {
-                program
-                    .push(created + start + START_LAG, if is_rejected { Step::Reject } else { Step::Start });
+                program.push(
+                    created + start + START_LAG,
+                    if is_rejected { PodStep::Reject } else { PodStep::Start },
+                );
             }
             None if program.never_runs() => program.disrupt_from(created),
             None => {}
         }
         if !is_unscheduled && !is_rejected && start.is_none_or(|start| start > AT_ONCE) {
-            program.push(created + FIRST_STATUS, Step::Status);
+            program.push(created + FIRST_STATUS, PodStep::Status);
         }
         if start.is_some() && program.never_runs() {
             program.disrupt_from(created);
@@ -112,11 +114,11 @@ impl PodProgram {
 
     fn disrupt_from(&mut self, at: Time) {
         if let Some(disruption) = self.plan.disruption {
-            self.push(at + disruption.after, Step::Disrupt);
+            self.push(at + disruption.after, PodStep::Disrupt);
         }
     }
 
-    fn push(&mut self, at: Time, step: Step) {
+    fn push(&mut self, at: Time, step: PodStep) {
         let place = self.steps.partition_point(|(other, _)| *other <= at);
         self.steps.insert(place, (at, step));
     }
@@ -171,12 +173,12 @@ impl PodProgram {
     pub(super) fn on_deletion(&mut self, pods: &PodGroup, at: Time) {
         let Some(deletion) = pods.deletion.filter(|_| !pods.is_ended()) else { return };
         // Whatever it was about to do, it is to end now.
-        self.steps.retain(|(_, step)| matches!(step, Step::Collect | Step::Terminated(_)));
+        self.steps.retain(|(_, step)| matches!(step, PodStep::Collect | PodStep::Terminated(_)));
         if self.is_silent() {
             if let Some(after) = self.plan.disruption.and_then(|disruption| disruption.collected)
                 && self.steps.is_empty()
             {
-                self.push(at + after, Step::Collect);
+                self.push(at + after, PodStep::Collect);
             }
             return;
         }
@@ -185,10 +187,10 @@ impl PodProgram {
         }
         if pods.phase == Phase::Pending {
             self.steps.clear();
-            self.push(at + NEVER_RAN, Step::Terminated(0));
+            self.push(at + NEVER_RAN, PodStep::Terminated(0));
             return;
         }
-        let is_ending = |(_, step): &(Time, Step)| matches!(step, Step::Terminated(_));
+        let is_ending = |(_, step): &(Time, PodStep)| matches!(step, PodStep::Terminated(_));
         if self.steps.iter().any(is_ending) {
             return;
         }
@@ -197,7 +199,7 @@ impl PodProgram {
             Some(after) if after <= grace => (after, self.plan.term.code),
             _ => (grace, 137),
         };
-        self.push(at + after + TERMINATION_LAG, Step::Terminated(code));
+        self.push(at + after + TERMINATION_LAG, PodStep::Terminated(code));
     }
 
     /// Does the next step. Returns whether the pod changed.
@@ -207,18 +209,18 @@ impl PodProgram {
         }
         let (at, step) = self.steps.remove(0);
         let Some(pods) = cluster.pods.get_mut(number) else { return false };
-        if pods.gone.is_some() || pods.is_ended() && !matches!(step, Step::Collect | Step::Remove) {
+        if pods.gone.is_some() || pods.is_ended() && !matches!(step, PodStep::Collect | PodStep::Remove) {
             self.steps.clear();
             return false;
         }
         match step {
-            Step::Status => pods.ready = Some((false, at)),
-            Step::Start => self.start(pods, around, at),
-            Step::Reject => {
+            PodStep::Status => pods.ready = Some((false, at)),
+            PodStep::Start => self.start(pods, around, at),
+            PodStep::Reject => {
                 pods.phase = Phase::Failed;
                 (pods.ended, pods.reason) = (Some(at), Some("UnexpectedAdmissionError"));
             }
-            Step::InitFailure => {
+            PodStep::InitFailure => {
                 for status in &mut pods.containers {
                     let name =
                         around.template.containers.get(status.nth).map(|container| container.name.as_str());
@@ -227,31 +229,31 @@ impl PodProgram {
                 }
                 end(pods, Phase::Failed, at);
             }
-            Step::Restart(left) => {
+            PodStep::Restart(left) => {
                 pods.restarts = pods.restarts.saturating_add(1);
                 self.restart(left.map(|left| left.saturating_sub(1)), at);
             }
-            Step::End => self.end(pods, around, None, at),
-            Step::Terminated(_) if pods.phase == Phase::Pending => end(pods, Phase::Failed, at),
-            Step::Terminated(code) => self.end(pods, around, Some(code), at),
-            Step::Silence => {
+            PodStep::End => self.end(pods, around, None, at),
+            PodStep::Terminated(_) if pods.phase == Phase::Pending => end(pods, Phase::Failed, at),
+            PodStep::Terminated(code) => self.end(pods, around, Some(code), at),
+            PodStep::Silence => {
                 self.is_silent = true;
-                self.steps.retain(|(_, step)| matches!(step, Step::Collect | Step::Disrupt));
+                self.steps.retain(|(_, step)| matches!(step, PodStep::Collect | PodStep::Disrupt));
                 if let Some(after) = self.plan.unready {
-                    self.push(at + after, Step::Unready);
+                    self.push(at + after, PodStep::Unready);
                 }
             }
-            Step::Unready => pods.ready = Some((false, at)),
-            Step::Disrupt => return self.disrupt(cluster, number, around, at),
-            Step::Collect => {
+            PodStep::Unready => pods.ready = Some((false, at)),
+            PodStep::Disrupt => return self.disrupt(cluster, number, around, at),
+            PodStep::Collect => {
                 if !pods.is_ended() {
                     end_without_status(pods, at);
                 }
                 cluster.delete_pods(number, Time::START, at);
             }
-            Step::Remove => {}
+            PodStep::Remove => {}
         }
-        if step == Step::Remove || !self.removes_later(cluster, number, around, at) {
+        if step == PodStep::Remove || !self.removes_later(cluster, number, around, at) {
             cluster.collect(number, at);
         }
         true
@@ -267,7 +269,7 @@ impl PodProgram {
             && !(around.is_seen_late && pods.started.is_some());
         if waits {
             self.steps.clear();
-            self.push(at + REMOVAL, Step::Remove);
+            self.push(at + REMOVAL, PodStep::Remove);
         }
         waits
     }
@@ -286,7 +288,7 @@ impl PodProgram {
         if !self.plan.init.is_empty() {
             pods.ready.get_or_insert((false, at));
             if let Some(run) = self.plan.run {
-                self.push(at + run, Step::InitFailure);
+                self.push(at + run, PodStep::InitFailure);
             }
             return;
         }
@@ -297,7 +299,7 @@ impl PodProgram {
         }
         self.disrupt_from(at);
         if let Some(after) = self.plan.silent {
-            self.push(at + after, Step::Silence);
+            self.push(at + after, PodStep::Silence);
         }
         self.restart(self.plan.restarts.map_or(Some(0), |restarts| restarts.count), at);
     }
@@ -314,11 +316,11 @@ impl PodProgram {
         match (self.plan.restarts, left) {
             (Some(restarts), left) if left != Some(0) => {
                 let wait = if restarts.is_backed_off { self.crash_wait() } else { Time::START };
-                self.push(at + restarts.every + wait, Step::Restart(left));
+                self.push(at + restarts.every + wait, PodStep::Restart(left));
             }
             _ => {
                 if let Some(run) = self.plan.run {
-                    self.push(at + run + END_LAG, Step::End);
+                    self.push(at + run + END_LAG, PodStep::End);
                 }
             }
         }
@@ -413,7 +415,7 @@ impl PodProgram {
             {
                 pods.deletion = Some(Deletion { since: at, at, grace: Time::START });
                 self.steps.clear();
-                self.push(at + REMOVAL, Step::Remove);
+                self.push(at + REMOVAL, PodStep::Remove);
                 return true;
             }
             DisruptionCause::Pressure => {

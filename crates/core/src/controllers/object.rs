@@ -1,5 +1,6 @@
 //! Custom resources that operators look at, as far as what they do depends on them.
 
+pub(super) mod conditions;
 mod job_set;
 mod kueue;
 pub(super) mod live;

@@ -46,7 +46,7 @@ pub fn subject(manifest: &Value, before: &[Value]) -> Option<Subject> {
 /// Returns the queue of Kueue that an object names, if objects of its kind may wait in one.
 #[must_use]
 pub fn queue_of(manifest: &Value) -> Option<&str> {
-    operators::queue_of(manifest)
+    operators::queue_name::queue_of(manifest)
 }
 
 /// Returns why an object has no pods that are known, though its operator is modelled; nothing where that is not.

@@ -1,6 +1,7 @@
 //! The runs of a CronJob, while something happens to the first of them or to their controller.
 
-use super::cron_job::{Concurrency, CronJobSpec, name_of};
+use super::cron_job::name_of;
+use super::cron_job::spec::{Concurrency, CronJobSpec};
 use super::incident::{Incident, Occurrence};
 use super::job::spec::JobSpec;
 use super::script::{ControllerName, Range, ScriptEvent};

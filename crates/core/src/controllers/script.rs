@@ -3,7 +3,6 @@
 //! It is read from a list. An item without `at` is a plan for pods, the first that names a pod is its plan; an item with
 //! `at` is an event. The recordings that the controllers are held against have the same form.
 
-mod chance;
 mod endings;
 mod path;
 mod plan;
@@ -14,14 +13,14 @@ mod words;
 
 use std::sync::Arc;
 
+pub use super::chance::{MapOrder, TimedActions, WATCH_DELAY};
 use super::indexes::Indexes;
+use super::kueue_settings::KueueSettings;
 use super::meta::Propagation;
 use super::object::PodGroupPhase;
-use super::operators::KueueSettings;
 use super::program::ProgramPlan;
 use super::time::Time;
 use crate::text::value::Value;
-pub use chance::{MapOrder, TimedActions, WATCH_DELAY};
 use endings::{disruption, restarts, termination};
 use path::path_target;
 pub use plan::Termination;
@@ -419,6 +418,21 @@ impl PlanRule {
             round: range(value, "set")?,
             plan,
         })
+    }
+}
+
+impl Script {
+    /// Returns the script with what is left to chance settled otherwise, one thing at a time.
+    #[must_use]
+    pub fn chances(&self) -> Vec<Self> {
+        vec![
+            Self { map_order: MapOrder::Backward, ..self.clone() },
+            Self { is_seen_late: true, ..self.clone() },
+            Self { watch_delay: WATCH_DELAY, ..self.clone() },
+            Self { ends_apart: true, ..self.clone() },
+            Self { timed_actions: TimedActions::Taken, ..self.clone() },
+            Self { timed_actions: TimedActions::Lost, ..self.clone() },
+        ]
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::incident::{Incident, IncidentPlace, Occurrence};
 use super::job::spec::JobSpec;
-use super::operators;
+use super::operators::queue_name::queue_of;
 use super::time::Time;
 use crate::text::placeholder::is_placeholder;
 use crate::text::pointer::{Pointer, Token};
@@ -198,7 +198,7 @@ impl Subject {
     #[must_use]
     pub fn from_job_manifest(manifest: &Value) -> Self {
         let spec = JobSpec::from_spec(manifest.get("spec").unwrap_or(&Value::Null));
-        let queue = operators::queue_of(manifest).map(str::to_owned);
+        let queue = queue_of(manifest).map(str::to_owned);
         Self { queue, ..Self::from_job(&spec) }
     }
 

@@ -13,7 +13,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::cluster::{Cluster, Controller, CronJob, Event};
-use super::cron_job::{CronJobController, CronJobSpec};
+use super::cron_job::CronJobController;
+use super::cron_job::spec::CronJobSpec;
 use super::job::JobController;
 use super::job::spec::JobSpec;
 use super::kubelet::PodProgram;
@@ -26,7 +27,6 @@ use super::time::{Clock, Time};
 use super::ttl::TtlController;
 use crate::text::value::{Value, json};
 
-pub(super) use dashboard::{DASHBOARD_ADDRESS, HEAD_SERVICE, SUBMISSION_ID, SUBMITTER};
 pub(super) use live::{Given, GivenJob};
 pub(super) use live_ray::GivenProgram;
 

@@ -120,6 +120,23 @@ pub fn object<'a>(
     Some(SimulatedObject { refused, marked: Some(marked), ..object })
 }
 
+/// Returns why the API server refuses the pods that are made from now on of an object in a cluster, and the object as the model
+/// reads it then; nothing if it accepts them. What is missing may be added by a webhook, as it was for the pods that are there.
+#[must_use]
+pub fn refused_from_now_on(object: &Value) -> Option<(Vec<String>, Value)> {
+    let workload = Workload::from_object(object)?;
+    if workload.kind.is_built_in() || workload.kind.made.is_refused_first {
+        return None;
+    }
+    let mut refused = api::refused_pods(workload.kind, object);
+    refused.retain(|refused| !refused.is_missing);
+    if refused.is_empty() {
+        return None;
+    }
+    let marked = marked(&workload, &refused);
+    Some((refused.into_iter().map(|refused| refused.finding.message.into_owned()).collect(), marked))
+}
+
 /// Returns an object in which the templates whose pods are refused have a container without a name: the model knows no more of
 /// validation than the mistakes that are made most, and that is one of them.
 fn marked(workload: &Workload<'_>, refused: &[RefusedPod]) -> Value {
@@ -166,7 +183,7 @@ pub(super) fn read_object<'a>(
 /// What the other ranks do when one is lost, what they may do instead where that is not known, and why.
 type PeersBecause = (Peers, Option<Peers>, String);
 /// What is assumed of a program, with the last two of those.
-type Program = (Assumptions, Option<Peers>, String);
+type AssumedProgram = (Assumptions, Option<Peers>, String);
 
 /// Returns what is assumed of the program of an object that runs in a cluster, whose pods work together so.
 #[must_use]
@@ -175,7 +192,7 @@ pub fn live_program(
     together: Together,
     deadline: Option<Time>,
     defaults: &ProgramDefaults,
-) -> Program {
+) -> AssumedProgram {
     program_of(workload, &WorkloadReading::from_workload(workload), together, deadline, defaults)
 }
 
@@ -185,7 +202,7 @@ fn program_of(
     together: Together,
     deadline: Option<Time>,
     defaults: &ProgramDefaults,
-) -> Program {
+) -> AssumedProgram {
     let pods = || (0..workload.pods.len()).map(|index| reading.commands(index).containers.as_slice());
     let lines: Vec<&CommandLine<'_>> = pods().flatten().collect();
     let (peers, or_peers, because) = peers_of_object(workload, together, &lines, defaults.peer_timeout);

@@ -42,7 +42,7 @@ pub(in crate::cli::simulate) fn read(
         reach(&connection, FIRST_ANSWER_TIMEOUT).await.context("ask the cluster for --cluster")?;
         let client = &connection.client;
         let namespace = args.namespace.as_deref().unwrap_or_else(|| client.default_namespace());
-        let mut reader = Reader { client, namespace, snapshot, problems: Vec::new() };
+        let mut reader = NamespaceReader { client, namespace, snapshot, problems: Vec::new() };
         for (known, name) in &names {
             reader.read(known, name).await;
         }
@@ -51,7 +51,7 @@ pub(in crate::cli::simulate) fn read(
 }
 
 /// Reads objects of a namespace.
-struct Reader<'a> {
+struct NamespaceReader<'a> {
     client: &'a Client,
     namespace: &'a str,
     snapshot: &'a mut LiveSnapshot,
@@ -59,7 +59,7 @@ struct Reader<'a> {
     problems: Vec<String>,
 }
 
-impl Reader<'_> {
+impl NamespaceReader<'_> {
     /// Reads an object and what it made.
     async fn read(&mut self, known: &Known, name: &str) {
         let shown = self.shown(known.resource, name);

@@ -10,6 +10,7 @@ use super::times::long;
 use super::words::sentence;
 use crate::controllers::live::WaitFor;
 use crate::controllers::time::Time;
+use crate::report::clean;
 
 pub(in crate::cli::simulate) fn write(standings: &[Standing], out: &mut dyn Write) -> io::Result<()> {
     for (nth, standing) in standings.iter().enumerate() {
@@ -58,6 +59,9 @@ fn one(standing: &Standing, out: &mut dyn Write) -> io::Result<()> {
     }
     if matches!(standing.next, Some(Ok(_))) {
         writeln!(out)?;
+        for refused in &standing.refused {
+            writeln!(out, "from now on: {}", clean(refused))?;
+        }
         if let Some(assumed) = standing.assumed() {
             writeln!(out, "assumed: {assumed}")?;
         }

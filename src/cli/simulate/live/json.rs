@@ -48,6 +48,7 @@ pub(in crate::cli::simulate) fn standing(standing: &Standing) -> Value {
         "deleted": stamp(subject.expiry()),
         "conditions": conditions,
         "waits": waits,
+        "refused": texts(&standing.refused),
         "do": texts(&advice(standing)),
     });
     let more = match subject {

@@ -27,8 +27,8 @@ const CHUNK: usize = 64 << 10;
 ///
 /// It is no list in JSON, or longer than one may be.
 fn take_all(from: impl Read, most: u64, snapshot: &mut LiveSnapshot) -> Result<usize, String> {
-    let read = Cell::new(Progress::default());
-    let counted = BufReader::with_capacity(CHUNK, Counted { from, most, progress: &read });
+    let read = Cell::new(BytesRead::default());
+    let counted = BufReader::with_capacity(CHUNK, LimitedReader { from, most, progress: &read });
     let mut reader = serde_json::Deserializer::from_reader(counted);
     let mut list = List { snapshot, progress: &read, others: 0, has_items: false };
     let whole = reader.deserialize_map(&mut list).and_then(|()| reader.end());
@@ -95,26 +95,26 @@ fn left_out(path: &str, others: usize) -> Option<String> {
 
 /// How many bytes were read.
 #[derive(Clone, Copy, Debug, Default)]
-struct Progress {
+struct BytesRead {
     all: u64,
     /// Since the last object ended.
     of_object: u64,
 }
 
 /// A reader that stops where an object, or all of them, are too long.
-struct Counted<'p, R> {
+struct LimitedReader<'p, R> {
     from: R,
     /// How many bytes all objects may have together.
     most: u64,
-    progress: &'p Cell<Progress>,
+    progress: &'p Cell<BytesRead>,
 }
 
-impl<R: Read> Read for Counted<'_, R> {
+impl<R: Read> Read for LimitedReader<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.from.read(buffer)?;
         let before = self.progress.get();
         let more = u64::try_from(count).unwrap_or(u64::MAX);
-        let after = Progress { all: before.all + more, of_object: before.of_object + more };
+        let after = BytesRead { all: before.all + more, of_object: before.of_object + more };
         self.progress.set(after);
         let too_long =
             |what: &str, most: u64| Err(io::Error::other(format!("{what} is larger than {}", bytes(most))));
@@ -131,7 +131,7 @@ impl<R: Read> Read for Counted<'_, R> {
 /// Takes the objects of a list as they come.
 struct List<'s> {
     snapshot: &'s mut LiveSnapshot,
-    progress: &'s Cell<Progress>,
+    progress: &'s Cell<BytesRead>,
     others: usize,
     has_items: bool,
 }
@@ -160,7 +160,7 @@ impl<'de> Visitor<'de> for &mut List<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
         while let Some(object) = items.next_element::<Value>()? {
-            self.progress.set(Progress { of_object: 0, ..self.progress.get() });
+            self.progress.set(BytesRead { of_object: 0, ..self.progress.get() });
             self.others += usize::from(!super::take(&object, self.snapshot));
         }
         Ok(())

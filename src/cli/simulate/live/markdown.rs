@@ -47,6 +47,9 @@ pub(in crate::cli::simulate) fn write(standings: &[Standing], out: &mut dyn Writ
         for line in advice {
             writeln!(out, "- {}", escaped(&line))?;
         }
+        for refused in &standing.refused {
+            writeln!(out, "\nFrom now on: {}.", escaped(refused))?;
+        }
         if let Some(assumed) = standing.assumed() {
             writeln!(out, "\nAssumed: {}.", escaped(&assumed))?;
         }

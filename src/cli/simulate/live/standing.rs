@@ -3,7 +3,7 @@
 use super::subject::Subject;
 use super::times::Moment;
 use crate::cli::simulate::decides::Decision;
-use crate::cli::simulate::stories::OrBecause;
+use crate::cli::simulate::endings::OrBecause;
 use crate::cli::simulate::timeline::Entry;
 use crate::controllers::live::{LiveOutcome, Wait, WaitFor};
 use crate::controllers::story::Assumptions;
@@ -17,6 +17,8 @@ pub(in super::super) struct Standing {
     pub(super) subject: Subject,
     pub(super) waits: Vec<Wait>,
     pub(super) assumptions: Assumptions,
+    /// Why the API server refuses the pods that are made from now on.
+    pub(super) refused: Vec<String>,
     /// What is assumed of its program, in words; nothing where it has none.
     pub(super) work: Option<String>,
     /// What else is assumed, in words.

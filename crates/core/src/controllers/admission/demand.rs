@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::milli;
+use crate::k8s::quantity::Quantity;
 use crate::text::value::Value;
 
 /// Amounts of resources by name, in thousandths.
@@ -160,4 +160,9 @@ fn is_valid_pod(pod: &Value) -> bool {
     let has_policy = restart
         .is_none_or(|policy| ["Always", "OnFailure", "Never"].contains(&policy.as_str().unwrap_or_default()));
     has_policy && list(pod, "containers").next().is_some()
+}
+
+/// Reads an amount, in thousandths.
+pub(super) fn milli(value: &Value) -> Option<i128> {
+    Quantity::from_json(value).ok().map(|quantity| i128::from(quantity.milli_value()))
 }

@@ -3,7 +3,7 @@
 use super::super::pod::PodGroup;
 use super::super::script::{Disruption, DisruptionCause, Plan, Restarts};
 use super::super::time::Time;
-use super::{END_LAG, PodProgram, Step};
+use super::{END_LAG, PodProgram, PodStep};
 
 /// How long a program that fails when it starts runs.
 const CRASH: Time = Time::from_seconds(10);
@@ -62,7 +62,7 @@ impl PodProgram {
                 program.plan.restarts = Some(Restarts { count: None, every: CRASH, is_backed_off: true });
                 program.crashes = restarts.saturating_sub(1).min(16);
                 let wait = program.crash_wait();
-                program.push((last + wait).max(now), Step::Restart(None));
+                program.push((last + wait).max(now), PodStep::Restart(None));
                 program.disrupt_from(now);
             }
             Course::Silent(deleted) => {
@@ -77,10 +77,10 @@ impl PodProgram {
                 program.plan.is_unscheduled = !is_bound;
                 program.disrupt_from(now);
             }
-            Course::Ends(at) => program.push(at.max(now), Step::Terminated(137)),
+            Course::Ends(at) => program.push(at.max(now), PodStep::Terminated(137)),
             Course::IsCollected(at) => {
                 program.plan.is_unscheduled = true;
-                program.push(at.max(now), Step::Collect);
+                program.push(at.max(now), PodStep::Collect);
             }
             Course::NeverEnds => program.is_silent = true,
             Course::Ended | Course::Starts => {}
@@ -92,14 +92,14 @@ impl PodProgram {
     fn lose(&mut self, at: Time) {
         self.plan.disruption =
             Some(Disruption { after: at, cause: DisruptionCause::LostNode, collected: None });
-        self.push(at, Step::Disrupt);
+        self.push(at, PodStep::Disrupt);
     }
 
     /// Lets pods run on: times of a story count from now, those of the program from when they started.
     fn run_on(&mut self, pods: &PodGroup, is_working: bool, now: Time) {
         self.disrupt_from(now);
         if let Some(after) = self.plan.silent {
-            self.push(now + after, Step::Silence);
+            self.push(now + after, PodStep::Silence);
         }
         if self.plan.restarts.is_some() {
             self.restart(self.plan.restarts.and_then(|restarts| restarts.count), now);
@@ -107,7 +107,7 @@ impl PodProgram {
         }
         let from = if is_working { pods.started.unwrap_or(now) } else { now };
         if let Some(run) = self.plan.run {
-            self.push((from + run + END_LAG).max(now), Step::End);
+            self.push((from + run + END_LAG).max(now), PodStep::End);
         }
     }
 }

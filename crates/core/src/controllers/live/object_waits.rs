@@ -14,7 +14,7 @@ use super::waits::CREATION;
 
 /// What is found that an object waits for, and the pods that are looked at for more.
 #[derive(Debug, Default)]
-struct Found<'o> {
+struct FoundWaits<'o> {
     waits: Vec<Wait>,
     pods: Vec<Watched<'o>>,
 }
@@ -34,9 +34,9 @@ impl LiveObject {
     /// Returns what it waits for, what stands in its way first.
     #[must_use]
     pub fn waits(&self) -> Vec<Wait> {
-        let mut found = Found::default();
+        let mut found = FoundWaits::default();
         self.gather(Watch::All, None, &mut found);
-        let Found { waits, pods } = found;
+        let FoundWaits { waits, pods } = found;
         let mut all = in_trouble(pods.iter().copied());
         all.extend(waits);
         all.extend(running(pods.into_iter(), self.deadline()));
@@ -49,7 +49,7 @@ impl LiveObject {
 
     /// Gathers what it waits for and its pods, with those of what it made, as far as they matter: no more than those of what
     /// is above it. `name` is what it is called below another object.
-    fn gather<'o>(&'o self, above: Watch, name: Option<String>, found: &mut Found<'o>) {
+    fn gather<'o>(&'o self, above: Watch, name: Option<String>, found: &mut FoundWaits<'o>) {
         let (own, watch) = self.own_waits(name.is_some());
         let watch = watch.min(above);
         let of: Vec<String> = name.into_iter().collect();

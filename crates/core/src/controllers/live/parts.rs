@@ -58,7 +58,7 @@ impl LiveObject {
         };
         let object = Object::new(self.kind, &self.name, owner, manifest, self.created);
         parts.objects.push(Object {
-            conditions: object::live::conditions(&self.object, self.created, self.now),
+            conditions: object::conditions::conditions(&self.object, self.created, self.now),
             status: ObjectStatus::from_live(self.kind, &self.object, self.now).unwrap_or_default(),
             deletion: self.deletion.map(|at| (at, propagation(&self.finalizers))),
             finalizer: self.finalizers.iter().any(|finalizer| finalizer == FINALIZER),

@@ -1,8 +1,11 @@
 //! RayJobs and RayClusters that run: what their dashboard knows, as far as the status and the pods say.
 
-use super::super::dashboard::{HEAD, ProgramState, SubmittedBy};
+use super::super::dashboard::HEAD;
+use super::super::dashboard::programs::{
+    DASHBOARD_ADDRESS, HEAD_SERVICE, ProgramState, SUBMISSION_ID, SUBMITTER, SubmittedBy,
+};
 use super::super::time::Time;
-use super::super::world::{DASHBOARD_ADDRESS, GivenProgram, HEAD_SERVICE, SUBMISSION_ID, SUBMITTER};
+use super::super::world::GivenProgram;
 use super::assumed::ago;
 use super::fields::{items, owned, text, time};
 use super::object::LiveObject;

@@ -160,9 +160,9 @@ impl LiveSnapshot {
     #[must_use]
     pub fn into_parts(self) -> LiveParts {
         let Self { mut jobs, mut objects, pods, pod_groups, .. } = self;
-        let known = Known::of(&jobs, &objects);
+        let known = KnownObjects::of(&jobs, &objects);
         for (namespace, maker, pod_group) in pod_groups {
-            if let Some(Place::Object(nth)) = known.find(&namespace, &maker)
+            if let Some(LivePlace::Object(nth)) = known.find(&namespace, &maker)
                 && let Some((object, _)) = objects.get_mut(nth)
             {
                 object.pod_group.get_or_insert(pod_group);
@@ -170,12 +170,12 @@ impl LiveSnapshot {
         }
         for ((namespace, _), (maker, pod)) in pods {
             match known.find(&namespace, &maker) {
-                Some(Place::Job(nth)) => {
+                Some(LivePlace::Job(nth)) => {
                     if let Some((job, _)) = jobs.get_mut(nth) {
                         job.pods.push(pod);
                     }
                 }
-                Some(Place::Object(nth)) => {
+                Some(LivePlace::Object(nth)) => {
                     if let Some((object, _)) = objects.get_mut(nth) {
                         object.pods.push(pod);
                     }
@@ -187,7 +187,7 @@ impl LiveSnapshot {
         for (job, maker) in jobs {
             let place =
                 maker.and_then(|maker| known.find(job.namespace.as_deref().unwrap_or_default(), &maker));
-            let Some(Place::Object(nth)) = place else {
+            let Some(LivePlace::Object(nth)) = place else {
                 parts.jobs.push(job);
                 continue;
             };
@@ -202,7 +202,9 @@ impl LiveSnapshot {
             let place = maker.and_then(|maker| known.find(&namespace, &maker));
             match place {
                 // A JobSet of a TrainJob, a RayCluster of a RayJob: none of what makes these is made itself.
-                Some(Place::Object(of)) if of != nth && ["JobSet", "RayCluster"].contains(&object.kind) => {
+                Some(LivePlace::Object(of))
+                    if of != nth && ["JobSet", "RayCluster"].contains(&object.kind) =>
+                {
                     below.entry(of).or_default().push(object);
                 }
                 _ => top.push((nth, object)),
@@ -238,27 +240,27 @@ impl LiveObject {
 
 /// Where a Job or an object is.
 #[derive(Clone, Copy, Debug)]
-enum Place {
+enum LivePlace {
     Job(usize),
     Object(usize),
 }
 
 /// Jobs and objects by what names them.
 #[derive(Debug, Default)]
-struct Known {
-    by_uid: BTreeMap<(String, String), Place>,
+struct KnownObjects {
+    by_uid: BTreeMap<(String, String), LivePlace>,
     /// Whether it has a uid, too.
-    by_name: BTreeMap<(String, &'static str, String), (Place, bool)>,
+    by_name: BTreeMap<(String, &'static str, String), (LivePlace, bool)>,
 }
 
-impl Known {
+impl KnownObjects {
     fn of(jobs: &[(LiveJob, Option<Maker>)], objects: &[(LiveObject, Option<Maker>)]) -> Self {
         let mut known = Self::default();
         for (nth, (job, _)) in jobs.iter().enumerate() {
-            known.add(&job.namespace, ("Job", &job.name), &job.uid, Place::Job(nth));
+            known.add(&job.namespace, ("Job", &job.name), &job.uid, LivePlace::Job(nth));
         }
         for (nth, (object, _)) in objects.iter().enumerate() {
-            known.add(&object.namespace, (object.kind, &object.name), &object.uid, Place::Object(nth));
+            known.add(&object.namespace, (object.kind, &object.name), &object.uid, LivePlace::Object(nth));
         }
         known
     }
@@ -268,7 +270,7 @@ impl Known {
         namespace: &Option<String>,
         (kind, name): (&'static str, &str),
         uid: &Option<String>,
-        place: Place,
+        place: LivePlace,
     ) {
         let namespace = namespace.clone().unwrap_or_default();
         if let Some(uid) = uid {
@@ -277,7 +279,7 @@ impl Known {
         self.by_name.insert((namespace, kind, name.to_owned()), (place, uid.is_some()));
     }
 
-    fn find(&self, namespace: &str, maker: &Maker) -> Option<Place> {
+    fn find(&self, namespace: &str, maker: &Maker) -> Option<LivePlace> {
         let uid = maker.uid.as_ref();
         if let Some(place) = uid.and_then(|uid| self.by_uid.get(&(namespace.to_owned(), uid.clone()))) {
             return Some(*place);

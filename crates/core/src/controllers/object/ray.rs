@@ -2,12 +2,12 @@
 
 use std::borrow::Cow;
 
-use super::super::dashboard::ProgramState;
+use super::super::dashboard::programs::ProgramState;
 use super::super::live::fields::{number, owned, text, time};
 use super::super::meta::Condition;
 use super::super::time::Time;
 use super::ObjectEnd;
-use super::live::conditions_at;
+use super::conditions::conditions_at;
 use crate::text::value::Value;
 
 /// `status` of a RayJob, without its conditions.

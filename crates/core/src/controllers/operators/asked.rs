@@ -2,7 +2,6 @@
 
 use super::super::pod_set::PodTemplate;
 use super::super::time::Time;
-use super::{job_set, mpi, ray, trainer, training, volcano};
 use crate::text::value::Value;
 
 /// What an object of an operator asks for.
@@ -77,21 +76,6 @@ impl AskedObjects {
     /// Returns one object.
     pub(crate) fn one(kind: &'static str) -> Self {
         Self { kind, role: None, count: 1, after: Vec::new() }
-    }
-}
-
-/// Returns what an object of a kind asks for; nothing where the operator of the kind is not modelled, or leaves it alone.
-#[must_use]
-pub(crate) fn asked(kind: &str, manifest: &Value) -> Option<Asked> {
-    match kind {
-        "JobSet" => Some(job_set::asked(manifest)),
-        "TrainJob" => Some(trainer::asked(manifest)),
-        "JAXJob" | "PaddleJob" | "PyTorchJob" | "TFJob" | "XGBoostJob" => training::asked(kind, manifest),
-        "MPIJob" => mpi::asked(manifest),
-        "VolcanoJob" => Some(volcano::asked(manifest)),
-        "RayCluster" => Some(ray::asked_of_cluster(manifest)),
-        "RayJob" => Some(ray::asked(manifest)),
-        _ => None,
     }
 }
 

@@ -11,7 +11,6 @@ mod job;
 mod queued;
 mod quota;
 mod scheduler;
-mod settings;
 #[cfg(test)]
 mod tests;
 mod webhook;
@@ -19,26 +18,21 @@ mod workload;
 mod workload_sync;
 
 use super::super::cluster::{Action, Cluster, Controller, Event};
+use super::super::kueue_settings::KueueSettings;
 use super::super::object::Object;
 use super::super::pod_set::Owner;
 use super::super::time::Time;
+use super::kinds::{has_queue, kind_of};
 use super::queue::WorkQueue;
+use super::queue_name::{kind_in_queue, queue};
 use crate::text::value::Value;
 pub(super) use assumed::queues;
 pub(in super::super) use assumed::{PREEMPTOR, preemptor};
 use scheduler::Scheduler;
-pub use settings::{KueueSettings, WaitForPodsReady};
-pub(super) use webhook::queue_of;
-use workload::Workload;
+use workload::{CLUSTER_QUEUE, LOCAL_QUEUE, PRIORITY_CLASS, WORKLOAD, workload, workloads};
 
 /// The release that is modelled.
 pub const KUEUE: &str = "Kueue v0.19.2";
-
-/// What the kinds are called here.
-const WORKLOAD: &str = "Workload";
-const CLUSTER_QUEUE: &str = "ClusterQueue";
-const LOCAL_QUEUE: &str = "LocalQueue";
-const PRIORITY_CLASS: &str = "WorkloadPriorityClass";
 
 /// How long after an event a Workload is looked at: the steps of an eviction are done before the Job is looked at, which takes
 /// more requests.
@@ -68,12 +62,12 @@ pub(super) fn controllers(
     before: &[Value],
     settings: &KueueSettings,
 ) -> Vec<Box<dyn Controller>> {
-    let is_queue = |manifest: &Value| super::kind_of(manifest) == Some(CLUSTER_QUEUE);
+    let is_queue = |manifest: &Value| kind_of(manifest) == Some(CLUSTER_QUEUE);
     if !settings.is_installed {
         return Vec::new();
     }
-    let has_kind = webhook::kind_in_queue(manifest).is_some();
-    if has_kind && (webhook::queue(manifest).is_some() || before.iter().any(is_queue)) {
+    let has_kind = kind_in_queue(manifest).is_some();
+    if has_kind && (queue(manifest).is_some() || before.iter().any(is_queue)) {
         vec![Box::new(KueueController { settings: settings.clone(), ..KueueController::default() })]
     } else {
         Vec::new()
@@ -93,21 +87,7 @@ impl KueueController {
 /// Returns the objects of operators that are there and may have a queue, each with its number.
 fn objects(cluster: &Cluster) -> impl Iterator<Item = (usize, &Object)> {
     let objects = cluster.objects.iter().enumerate();
-    objects.filter(|(_, object)| object.is_there() && queued::has_queue(object.kind))
-}
-
-/// Returns the Workloads that are there, each with its number.
-fn workloads(cluster: &Cluster) -> impl Iterator<Item = (usize, Workload<'_>)> {
-    let objects = cluster.objects.iter().enumerate();
-    objects
-        .filter(|(_, object)| object.kind == WORKLOAD && object.is_there())
-        .map(|(number, object)| (number, Workload::new(number, object)))
-}
-
-/// Returns a Workload that is there.
-fn workload(cluster: &Cluster, number: usize) -> Option<Workload<'_>> {
-    let object = cluster.objects.get(number)?;
-    (object.kind == WORKLOAD && object.is_there()).then(|| Workload::new(number, object))
+    objects.filter(|(_, object)| object.is_there() && has_queue(object.kind))
 }
 
 impl Controller for KueueController {
@@ -142,7 +122,7 @@ impl Controller for KueueController {
                             self.objects.add(number, at);
                         }
                     }
-                    kind if queued::has_queue(kind) => self.objects.add(number, at),
+                    kind if has_queue(kind) => self.objects.add(number, at),
                     _ => {}
                 }
             }
@@ -166,7 +146,7 @@ impl Controller for KueueController {
         }
         let owner = self.jobs.take(at).map(Owner::Job);
         if let Some(owner) = owner.or_else(|| self.objects.take(at).map(Owner::Object)) {
-            return match job::JobSync::new(cluster, owner, &self.settings, at).run() {
+            return match job::QueuedJobSync::new(cluster, owner, &self.settings, at).run() {
                 Ok(actions) => actions,
                 Err(actions) => {
                     self.refuse(cluster, at);

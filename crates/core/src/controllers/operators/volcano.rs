@@ -50,7 +50,7 @@ pub(super) use subject::subject;
 /// Returns the controllers.
 #[must_use]
 pub(super) fn controllers() -> Vec<Box<dyn Controller>> {
-    vec![Box::new(JobController::default()), Box::new(GarbageCollector::default())]
+    vec![Box::new(VolcanoJobController::default()), Box::new(GarbageCollector::default())]
 }
 
 /// Returns how many ranks the program of a job has: all its pods.
@@ -94,7 +94,7 @@ fn jobs(cluster: &Cluster) -> impl Iterator<Item = usize> {
 
 /// The job controller.
 #[derive(Debug, Default)]
-struct JobController {
+struct VolcanoJobController {
     /// The jobs that it knows, by their numbers.
     jobs: BTreeMap<usize, KnownJob>,
     /// The phases of PodGroups that it knows, by their numbers.
@@ -116,7 +116,7 @@ struct KnownJob {
     phase: Option<JobPhase>,
 }
 
-impl JobController {
+impl VolcanoJobController {
     /// Takes notice of a job: it is new, or its `spec` is another (`addJob`, `updateJob`).
     fn observe_job(&mut self, job: usize, object: &Object, at: Time) {
         let spec = JobSpec::from_spec(object.spec());
@@ -319,7 +319,7 @@ fn view<'a>(
     Some(JobView { cluster, number, object, spec, marks, at })
 }
 
-impl Controller for JobController {
+impl Controller for VolcanoJobController {
     fn observe(&mut self, event: Event, cluster: &Cluster, at: Time) {
         if self.is_stopped {
             return;

@@ -1,6 +1,6 @@
 //! What a script says of Ray: programs, dashboards, and the containers that submit programs.
 
-use super::super::dashboard::{ProgramState, RayProgramPlan};
+use super::super::dashboard::programs::{ProgramState, RayProgramPlan};
 use super::super::time::Time;
 use super::{Range, Read, codes, flag, integer, range, seconds, seconds_or_never};
 use crate::text::value::Value;

@@ -1,7 +1,10 @@
 //! Programs are submitted to Ray clusters: by the operator, or by a container that submits one and follows it to its end.
 
 use super::super::cluster::Event;
-use super::super::dashboard::{Answer, HEAD, RayProgramPlan, SubmittedBy};
+use super::super::dashboard::programs::{
+    DASHBOARD_ADDRESS, HEAD_SERVICE, RayProgramPlan, SUBMISSION_ID, SUBMITTER, SubmittedBy,
+};
+use super::super::dashboard::{Answer, HEAD};
 use super::super::kubelet::PodProgram;
 use super::super::pod::{Phase, PodGroup};
 use super::super::pod_set::{Owner, PodSet};
@@ -9,14 +12,6 @@ use super::super::script::{DashboardEvent, Plan, Submission, program_plan};
 use super::super::time::Time;
 use super::World;
 use crate::text::value::Value;
-
-/// The container that submits a program: of the submitter Job, or beside the head.
-pub(in super::super) const SUBMITTER: &str = "ray-job-submitter";
-/// Its variables: the submission id, and where the dashboard is.
-pub(in super::super) const SUBMISSION_ID: &str = "RAY_JOB_SUBMISSION_ID";
-pub(in super::super) const DASHBOARD_ADDRESS: &str = "RAY_DASHBOARD_ADDRESS";
-/// What follows the name of a cluster in the address of its dashboard.
-pub(in super::super) const HEAD_SERVICE: &str = "-head-svc";
 
 /// How long a container takes to notice something: it looks each 0.2 s.
 const LOOK: Time = Time::from_millis(100);

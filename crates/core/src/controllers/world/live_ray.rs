@@ -1,6 +1,6 @@
 //! Ray clusters that are there already: their programs, and what submits them.
 
-use super::super::dashboard::{ProgramState, RayProgramPlan, SubmittedBy};
+use super::super::dashboard::programs::{ProgramState, RayProgramPlan, SubmittedBy};
 use super::super::script::running_plan;
 use super::super::time::Time;
 use super::World;

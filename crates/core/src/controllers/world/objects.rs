@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::super::cluster::{Action, Event, Eviction, Job, JobStatus, NewJob};
-use super::super::dashboard::SubmittedBy;
+use super::super::dashboard::programs::SubmittedBy;
 use super::super::indexes::Indexes;
 use super::super::job::spec::JobSpec;
 use super::super::meta::Condition;

@@ -1,7 +1,7 @@
 //! What people and the cluster do, by a script.
 
 use super::super::cluster::{Controller, Event, Job};
-use super::super::cron_job::CronJobSpec;
+use super::super::cron_job::spec::CronJobSpec;
 use super::super::indexes::Indexes;
 use super::super::job::spec::JobSpec;
 use super::super::object::{Object, ObjectStatus, PodGroupPhase};
@@ -21,7 +21,7 @@ const OPERATOR_START: Time = Time::from_millis(250);
 const OPERATOR_RESTART: Time = Time::from_millis(2_000);
 
 /// What a target is.
-enum Found {
+enum FoundTarget {
     CronJob,
     Object(Owner),
     /// Pods of a group.
@@ -36,25 +36,25 @@ impl World {
             ScriptEvent::Patch(target, patch) => self.change(&target, &json!({ "spec": patch })),
             ScriptEvent::Merge(target, patch) => self.change(&target, &patch),
             ScriptEvent::Delete(target, propagation) => match self.find(&target) {
-                Some(Found::Limit) => {
+                Some(FoundTarget::Limit) => {
                     if let Target::Object { kind, name } = &target {
                         self.cluster.admission.remove(kind, name.as_deref());
                     }
                 }
-                Some(Found::Object(owner)) => self.delete(owner, propagation),
-                Some(Found::Pods(nth, members)) => {
+                Some(FoundTarget::Object(owner)) => self.delete(owner, propagation),
+                Some(FoundTarget::Pods(nth, members)) => {
                     if let Some(nth) = self.split(nth, &members) {
                         let grace = self.grace_of(nth);
                         self.delete_pods(nth, grace);
                     }
                 }
-                Some(Found::CronJob) | None => {}
+                Some(FoundTarget::CronJob) | None => {}
             },
             ScriptEvent::Create(manifest) => {
                 self.create(&manifest, None);
             }
             ScriptEvent::Phase(target, phase) => {
-                if let Some(Found::Object(Owner::Object(group))) = self.find(&target) {
+                if let Some(FoundTarget::Object(Owner::Object(group))) = self.find(&target) {
                     self.set_phase(group, phase);
                 }
             }
@@ -133,15 +133,15 @@ impl World {
         }
     }
 
-    fn find(&self, target: &Target) -> Option<Found> {
+    fn find(&self, target: &Target) -> Option<FoundTarget> {
         match target {
-            Target::Main if self.cluster.cron_job.is_some() => Some(Found::CronJob),
-            Target::Main => Some(Found::Object(self.main)),
-            Target::Run(number) => Some(Found::Object(Owner::Job(*number as usize))),
+            Target::Main if self.cluster.cron_job.is_some() => Some(FoundTarget::CronJob),
+            Target::Main => Some(FoundTarget::Object(self.main)),
+            Target::Run(number) => Some(FoundTarget::Object(Owner::Job(*number as usize))),
             Target::Object { kind, .. } if ["ResourceQuota", "LimitRange"].contains(&kind.as_str()) => {
-                Some(Found::Limit)
+                Some(FoundTarget::Limit)
             }
-            Target::Object { kind, name } => self.find_object(kind, name.as_deref()).map(Found::Object),
+            Target::Object { kind, name } => self.find_object(kind, name.as_deref()).map(FoundTarget::Object),
             Target::Pod { role, index } => {
                 let wanted = index.map(|index| Indexes::from_range(index, index));
                 let is_it = |pods: &PodGroup| {
@@ -154,7 +154,7 @@ impl World {
                 // Of several, the newest.
                 let (nth, pods) = there.max_by_key(|(_, pods)| (pods.created, pods.members.last()))?;
                 let first = index.or_else(|| pods.members.last())?;
-                Some(Found::Pods(nth, Indexes::from_range(first, first)))
+                Some(FoundTarget::Pods(nth, Indexes::from_range(first, first)))
             }
         }
     }
@@ -175,19 +175,19 @@ impl World {
 
     fn change(&mut self, target: &Target, patch: &Value) {
         match self.find(target) {
-            Some(Found::CronJob) => {
+            Some(FoundTarget::CronJob) => {
                 if let Some(patch) = patch.get("spec") {
                     self.patch_cron_job(patch);
                 }
             }
-            Some(Found::Object(Owner::Job(job))) => self.patch_admitted(job, patch),
-            Some(Found::Object(Owner::Object(object))) => self.patch_object(object, patch),
-            Some(Found::Limit) => {
+            Some(FoundTarget::Object(Owner::Job(job))) => self.patch_admitted(job, patch),
+            Some(FoundTarget::Object(Owner::Object(object))) => self.patch_object(object, patch),
+            Some(FoundTarget::Limit) => {
                 if let Target::Object { kind, name } = target {
                     self.cluster.admission.patch(kind, name.as_deref(), patch);
                 }
             }
-            Some(Found::Pods(..)) | None => {}
+            Some(FoundTarget::Pods(..)) | None => {}
         }
     }
 

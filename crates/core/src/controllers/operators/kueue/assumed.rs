@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use super::super::queue_name::{QUEUE, queue_of};
 use super::quota;
 use super::webhook;
 use crate::text::value::{Map, Value, json};
@@ -20,7 +21,7 @@ const API: &str = "kueue.x-k8s.io/v1beta2";
 
 /// Returns the queue of an object and what belongs to it; nothing where it names no queue. It has quota for so many pods.
 pub(in super::super) fn queues(manifest: &Value, pods: u32) -> Vec<Value> {
-    let Some(queue) = webhook::queue_of(manifest) else { return Vec::new() };
+    let Some(queue) = queue_of(manifest) else { return Vec::new() };
     let template = manifest.pointer("/spec/template").unwrap_or(&Value::Null);
     let mut resources = vec![json!({"name": quota::PODS, "nominalQuota": pods})];
     let names: BTreeSet<String> = quota::of_pod(template).into_keys().collect();
@@ -43,7 +44,7 @@ pub(in super::super) fn queues(manifest: &Value, pods: u32) -> Vec<Value> {
 /// Returns a Job in a queue that preempts what is there, with so many pods.
 pub(in super::super::super) fn preemptor(queue: &str, pods: u32) -> Value {
     let mut labels = Map::new();
-    labels.insert(webhook::QUEUE, queue.into());
+    labels.insert(QUEUE, queue.into());
     labels.insert(webhook::PRIORITY, ABOVE.into());
     json!({
         "apiVersion": "batch/v1",

@@ -1,14 +1,15 @@
 //! One look at what is in a queue, in the order of `ReconcileGenericJob` (`controller/jobframework/reconciler.go`).
 
 use super::super::super::cluster::{Action, Cluster, Job, JobStatus};
+use super::super::super::kueue_settings::KueueSettings;
 use super::super::super::meta::Propagation;
 use super::super::super::object::Object;
 use super::super::super::pod_set::Owner;
 use super::super::super::time::Time;
+use super::super::queue_name::queue;
 use super::queued::Queued;
-use super::settings::KueueSettings;
-use super::workload::Workload;
-use super::{PRIORITY_CLASS, WORKLOAD, webhook};
+use super::webhook;
+use super::workload::{PRIORITY_CLASS, WORKLOAD, Workload};
 use crate::text::value::{Value, json};
 
 /// How long Kueue writes a Job that it stops: `suspend`, then `status.startTime`, then the template. What the Job controller
@@ -16,7 +17,7 @@ use crate::text::value::{Value, json};
 const STOPPING: Time = Time::from_millis(50);
 
 /// A look at one Job, or at one object of an operator.
-pub(super) struct JobSync<'a> {
+pub(super) struct QueuedJobSync<'a> {
     /// The objects.
     cluster: &'a Cluster,
     /// What is looked at.
@@ -30,19 +31,19 @@ pub(super) struct JobSync<'a> {
 }
 
 /// What is done; after an error what was done before it, and the Job is looked at again.
-type Outcome = Result<Vec<Action>, Vec<Action>>;
+type DoneActions = Result<Vec<Action>, Vec<Action>>;
 
-impl<'a> JobSync<'a> {
+impl<'a> QueuedJobSync<'a> {
     pub(super) fn new(cluster: &'a Cluster, owner: Owner, settings: &'a KueueSettings, at: Time) -> Self {
         Self { cluster, owner, settings, at, actions: Vec::new() }
     }
 
-    pub(super) fn run(self) -> Outcome {
+    pub(super) fn run(self) -> DoneActions {
         let Some(job) = Queued::find(self.cluster, self.owner) else { return Ok(Vec::new()) };
         if job.goes() {
             return self.finalize(job);
         }
-        if webhook::queue(job.manifest()).is_none() || !job.is_on_top() {
+        if queue(job.manifest()).is_none() || !job.is_on_top() {
             return Ok(Vec::new());
         }
         let owned: Vec<Workload<'a>> = self.owned().collect();
@@ -62,7 +63,7 @@ impl<'a> JobSync<'a> {
     }
 
     /// Lets the Workloads go of a Job that goes or is gone (`finalizeWorkloads`): they are finished, and give their quota back.
-    fn finalize(mut self, job: Queued<'a>) -> Outcome {
+    fn finalize(mut self, job: Queued<'a>) -> DoneActions {
         let end = job.end();
         for mut workload in self.owned() {
             let number = workload.number;
@@ -85,7 +86,7 @@ impl<'a> JobSync<'a> {
 
     /// Deletes Workloads that do not fit the Job any more, and suspends it; one without quota is changed to fit
     /// (`ensureOneWorkload`).
-    fn replace(mut self, job: Queued<'a>, owned: &[Workload<'a>]) -> Outcome {
+    fn replace(mut self, job: Queued<'a>, owned: &[Workload<'a>]) -> DoneActions {
         let mut owned = owned.iter();
         if job.is_suspended() {
             if let Some(first) = owned.clone().next().filter(|first| first.status.admission.is_none()) {
@@ -108,7 +109,7 @@ impl<'a> JobSync<'a> {
     }
 
     /// Makes the Workload of a Job, once none of its pods is active (`handleJobWithNoWorkload`).
-    fn without_workload(mut self, job: Queued<'a>) -> Outcome {
+    fn without_workload(mut self, job: Queued<'a>) -> DoneActions {
         if job.end().is_some() {
             return Ok(self.actions);
         }
@@ -128,7 +129,7 @@ impl<'a> JobSync<'a> {
     fn workload_of(&self, job: Queued<'_>) -> Option<Value> {
         let priority = self.priority(job)?;
         let seconds = webhook::max_execution(job.manifest()).map(|time| Value::from(time.millis() / 1_000));
-        let queue = webhook::queue(job.manifest()).unwrap_or_default();
+        let queue = queue(job.manifest()).unwrap_or_default();
         Some(json!({
             "apiVersion": "kueue.x-k8s.io/v1beta2",
             "kind": WORKLOAD,
@@ -154,7 +155,7 @@ impl<'a> JobSync<'a> {
         }
     }
 
-    fn with_workload(mut self, job: Queued<'a>, workload: &Workload<'a>) -> Outcome {
+    fn with_workload(mut self, job: Queued<'a>, workload: &Workload<'a>) -> DoneActions {
         let mut workload = workload.clone();
         let object = workload.number;
         if let Some(priority) = self.priority(job).filter(|priority| *priority != workload.priority()) {
@@ -196,9 +197,7 @@ impl<'a> JobSync<'a> {
         if job.is_suspended() {
             if is_admitted {
                 self.start(job, &workload);
-            } else if let Some(queue) =
-                webhook::queue(job.manifest()).filter(|queue| *queue != workload.queue())
-            {
+            } else if let Some(queue) = queue(job.manifest()).filter(|queue| *queue != workload.queue()) {
                 let patch = json!({"spec": {"queueName": queue}});
                 self.actions.push(Action::PatchObject { object, patch });
             }
@@ -237,7 +236,7 @@ impl<'a> JobSync<'a> {
     }
 
     /// Stops an evicted Job, and gives its quota back when none of its pods is active, also while they are terminating.
-    fn evict(mut self, job: Queued<'a>, mut workload: Workload<'a>) -> Outcome {
+    fn evict(mut self, job: Queued<'a>, mut workload: Workload<'a>) -> DoneActions {
         let Some(evicted) = workload.condition("Evicted").cloned() else { return Ok(self.actions) };
         if !self.stop(job, Some(&workload)) {
             return Err(self.actions);

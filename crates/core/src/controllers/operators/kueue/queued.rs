@@ -7,7 +7,8 @@ use super::super::super::object::{
 };
 use super::super::super::pod_set::Owner;
 use super::super::super::subject::suspension;
-use super::super::{TRAINING, pods_at_once, suspend_field};
+use super::super::kinds::{has_queue, suspend_field};
+use super::super::subjects::pods_at_once;
 use super::webhook;
 use crate::text::patch::merge;
 use crate::text::value::{Map, Value, json};
@@ -17,14 +18,6 @@ use crate::text::value::{Map, Value, json};
 pub(super) enum Queued<'a> {
     Job(usize, &'a Job),
     Object(usize, &'a Object),
-}
-
-/// Kinds of operators that have a queue.
-const KINDS: [&str; 5] = ["JobSet", "MPIJob", "RayCluster", "RayJob", "TrainJob"];
-
-/// Tells whether objects of a kind may wait in a queue.
-pub(super) fn has_queue(kind: &str) -> bool {
-    KINDS.contains(&kind) || TRAINING.contains(&kind)
 }
 
 impl<'a> Queued<'a> {

@@ -10,8 +10,8 @@ use crate::text::value::Value;
 /// The resource that counts pods.
 pub(super) const PODS: &str = "pods";
 
-/// Amounts of resources: of `cpu` in thousandths.
-pub(super) type Amounts = BTreeMap<String, i64>;
+/// QuotaAmounts of resources: of `cpu` in thousandths.
+pub(super) type QuotaAmounts = BTreeMap<String, i64>;
 
 fn list<'v>(value: &'v Value, key: &str) -> impl Iterator<Item = &'v Value> {
     value.get(key).and_then(Value::as_array).into_iter().flatten()
@@ -23,8 +23,8 @@ fn amount(name: &str, value: &Value) -> Option<i64> {
 }
 
 /// Returns what a container requests; its limits where it requests nothing.
-fn of_container(container: &Value) -> Amounts {
-    let mut amounts = Amounts::new();
+fn of_container(container: &Value) -> QuotaAmounts {
+    let mut amounts = QuotaAmounts::new();
     for key in ["limits", "requests"] {
         let resources = container.get("resources").and_then(|resources| resources.get(key));
         for (name, value) in resources.and_then(Value::as_object).into_iter().flat_map(|map| map.iter()) {
@@ -36,7 +36,7 @@ fn of_container(container: &Value) -> Amounts {
     amounts
 }
 
-fn add(amounts: &mut Amounts, more: &Amounts) {
+fn add(amounts: &mut QuotaAmounts, more: &QuotaAmounts) {
     for (name, amount) in more {
         let sum = amounts.entry(name.clone()).or_default();
         *sum = sum.saturating_add(*amount);
@@ -45,13 +45,13 @@ fn add(amounts: &mut Amounts, more: &Amounts) {
 
 /// Returns what one pod requests: all containers together, or its init container that requests most
 /// (`k8s.io/component-helpers/resource`).
-pub(super) fn of_pod(template: &Value) -> Amounts {
+pub(super) fn of_pod(template: &Value) -> QuotaAmounts {
     let pod = template.get("spec").unwrap_or(&Value::Null);
-    let mut amounts = Amounts::new();
+    let mut amounts = QuotaAmounts::new();
     for container in list(pod, "containers") {
         add(&mut amounts, &of_container(container));
     }
-    let (mut beside, mut most) = (Amounts::new(), Amounts::new());
+    let (mut beside, mut most) = (QuotaAmounts::new(), QuotaAmounts::new());
     for container in list(pod, "initContainers") {
         let mut here = of_container(container);
         if container.get("restartPolicy").and_then(Value::as_str) == Some("Always") {
@@ -73,13 +73,13 @@ pub(super) fn of_pod(template: &Value) -> Amounts {
     amounts
 }
 
-fn times(amounts: &Amounts, count: u32) -> Amounts {
+fn times(amounts: &QuotaAmounts, count: u32) -> QuotaAmounts {
     let each = |(name, amount): (&String, &i64)| (name.clone(), amount.saturating_mul(i64::from(count)));
     amounts.iter().map(each).collect()
 }
 
 /// Returns what a Workload asks for with so many pods.
-pub(super) fn asked(workload: &Workload<'_>, count: u32) -> Amounts {
+pub(super) fn asked(workload: &Workload<'_>, count: u32) -> QuotaAmounts {
     let template = workload.pod_set().get("template").unwrap_or(&Value::Null);
     let mut amounts = times(&of_pod(template), count);
     amounts.insert(PODS.to_owned(), i64::from(count));
@@ -87,8 +87,8 @@ pub(super) fn asked(workload: &Workload<'_>, count: u32) -> Amounts {
 }
 
 /// Returns what a Workload holds: nothing of what its pods need no more.
-pub(super) fn held(workload: &Workload<'_>) -> Amounts {
-    let Some(admission) = &workload.status.admission else { return Amounts::new() };
+pub(super) fn held(workload: &Workload<'_>) -> QuotaAmounts {
+    let Some(admission) = &workload.status.admission else { return QuotaAmounts::new() };
     let left = workload.count().saturating_sub(workload.status.reclaimable);
     asked(workload, admission.count.min(left))
 }
@@ -97,15 +97,15 @@ pub(super) fn held(workload: &Workload<'_>) -> Amounts {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Quota {
     /// `nominalQuota` of each resource.
-    nominal: Amounts,
+    nominal: QuotaAmounts,
     /// What is held of it.
-    used: Amounts,
+    used: QuotaAmounts,
 }
 
 impl Quota {
     /// Reads the quota of a ClusterQueue: of each group of resources that of the first flavor.
     pub(super) fn of(queue: &Object) -> Self {
-        let mut nominal = Amounts::new();
+        let mut nominal = QuotaAmounts::new();
         for group in list(queue.spec(), "resourceGroups") {
             let Some(flavor) = list(group, "flavors").next() else { continue };
             for resource in list(flavor, "resources") {
@@ -114,16 +114,16 @@ impl Quota {
                 nominal.insert(name.to_owned(), quota.unwrap_or_default());
             }
         }
-        Self { nominal, used: Amounts::new() }
+        Self { nominal, used: QuotaAmounts::new() }
     }
 
     /// Counts what is held.
-    pub(super) fn take(&mut self, amounts: &Amounts) {
+    pub(super) fn take(&mut self, amounts: &QuotaAmounts) {
         add(&mut self.used, amounts);
     }
 
     /// Counts it no more.
-    pub(super) fn give(&mut self, amounts: &Amounts) {
+    pub(super) fn give(&mut self, amounts: &QuotaAmounts) {
         for (name, amount) in amounts {
             let used = self.used.entry(name.clone()).or_default();
             *used = used.saturating_sub(*amount);
@@ -132,7 +132,7 @@ impl Quota {
 
     /// Returns what is missing of a resource, the first by name; nothing where all fits. A resource without a quota never
     /// fits; pods are counted where there is a quota of them.
-    fn missing(&self, asked: &Amounts, is_empty: bool) -> Option<(String, Option<i64>)> {
+    fn missing(&self, asked: &QuotaAmounts, is_empty: bool) -> Option<(String, Option<i64>)> {
         asked.iter().filter(|(name, _)| self.counts(name)).find_map(|(name, amount)| {
             let Some(nominal) = self.nominal.get(name) else { return Some((name.clone(), None)) };
             let used = if is_empty { 0 } else { self.used.get(name).copied().unwrap_or_default() };
@@ -146,17 +146,17 @@ impl Quota {
     }
 
     /// Tells whether something fits beside what is held.
-    pub(super) fn fits(&self, asked: &Amounts) -> bool {
+    pub(super) fn fits(&self, asked: &QuotaAmounts) -> bool {
         self.missing(asked, false).is_none()
     }
 
     /// Tells whether something fits where nothing is held: others may be preempted for it.
-    pub(super) fn could_fit(&self, asked: &Amounts) -> bool {
+    pub(super) fn could_fit(&self, asked: &QuotaAmounts) -> bool {
         self.missing(asked, true).is_none()
     }
 
     /// Returns why something does not fit.
-    pub(super) fn why(&self, asked: &Amounts) -> String {
+    pub(super) fn why(&self, asked: &QuotaAmounts) -> String {
         let prefix = "couldn't assign flavors to pod set main";
         match self.missing(asked, true).or_else(|| self.missing(asked, false)) {
             Some((name, None)) => format!("{prefix}: resource {name} unavailable in ClusterQueue"),

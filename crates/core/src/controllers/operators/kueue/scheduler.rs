@@ -9,8 +9,7 @@ use super::super::super::meta::Condition;
 use super::super::super::object::Object;
 use super::super::super::time::Time;
 use super::quota::{Quota, asked, held};
-use super::workload::{Stage, Workload};
-use super::{workload, workloads};
+use super::workload::{CLUSTER_QUEUE, Stage, Workload, workload, workloads};
 use crate::text::value::Value;
 
 /// How long after an event the scheduler looks.
@@ -31,12 +30,12 @@ pub(super) struct Scheduler {
     /// Of each ClusterQueue the Workload that waits for others to go: it is the first until it is admitted.
     preemptors: BTreeMap<String, usize>,
     /// The Workloads as they were seen last.
-    seen: BTreeMap<usize, Seen>,
+    seen: BTreeMap<usize, SeenWorkload>,
 }
 
 /// What decides of a Workload that waits whether it is tried again.
 #[derive(Clone, Debug)]
-struct Seen {
+struct SeenWorkload {
     /// How far it was.
     stage: Stage,
     /// The condition `Evicted`.
@@ -49,7 +48,7 @@ struct Seen {
     spec: Value,
 }
 
-impl Seen {
+impl SeenWorkload {
     fn of(workload: &Workload<'_>) -> Self {
         Self {
             stage: workload.stage(),
@@ -92,8 +91,8 @@ impl Scheduler {
         if is_as_before {
             return;
         }
-        let now = workload.as_ref().map(Seen::of);
-        let stage = |seen: Option<&Seen>| seen.map_or(Stage::Done, |seen| seen.stage);
+        let now = workload.as_ref().map(SeenWorkload::of);
+        let stage = |seen: Option<&SeenWorkload>| seen.map_or(Stage::Done, |seen| seen.stage);
         let (was, is) = (stage(before), stage(now.as_ref()));
         let gave_back = match (was, is) {
             (Stage::Admitted, Stage::Pending | Stage::Done) | (Stage::Pending, Stage::Done) => true,
@@ -152,7 +151,7 @@ impl Scheduler {
         }
         let mut actions = Vec::new();
         for (name, head) in heads {
-            if let Some((_, queue)) = cluster.object(super::CLUSTER_QUEUE, name) {
+            if let Some((_, queue)) = cluster.object(CLUSTER_QUEUE, name) {
                 self.try_head(head, queue, cluster, at, &mut actions);
             }
         }
@@ -221,7 +220,7 @@ fn holders<'a>(cluster: &'a Cluster, queue: &str) -> Vec<Workload<'a>> {
 }
 
 /// For how many pods a Workload gets quota, and who goes for it before.
-type Plan<'a> = (u32, Vec<Workload<'a>>);
+type AdmissionPlan<'a> = (u32, Vec<Workload<'a>>);
 
 /// Returns the plan for a number of pods; nothing where they do not fit and nobody may go for them.
 fn attempt<'a>(
@@ -231,7 +230,7 @@ fn attempt<'a>(
     queue: &Object,
     holders: &[Workload<'a>],
     cluster: &Cluster,
-) -> Option<Plan<'a>> {
+) -> Option<AdmissionPlan<'a>> {
     let asked = asked(head, count);
     if quota.fits(&asked) {
         return Some((count, Vec::new()));
@@ -281,7 +280,11 @@ fn attempt<'a>(
 }
 
 /// Returns the plan for as many pods as possible, where a Workload is content with fewer (`flavorassigner/podset_reducer.go`).
-fn fewer<'a>(head: &Workload<'_>, all: u32, attempt: impl Fn(u32) -> Option<Plan<'a>>) -> Option<Plan<'a>> {
+fn fewer<'a>(
+    head: &Workload<'_>,
+    all: u32,
+    attempt: impl Fn(u32) -> Option<AdmissionPlan<'a>>,
+) -> Option<AdmissionPlan<'a>> {
     let (mut low, mut high) = (head.least()?, all.checked_sub(1)?);
     let mut best = None;
     while low <= high {

@@ -1,9 +1,12 @@
 use super::super::super::cluster::Job;
+use super::super::super::kueue_settings::WaitForPodsReady;
 use super::super::super::object::{ObjectStatus, WorkloadStatus};
 use super::super::super::script::Script;
 use super::super::super::time::Clock;
 use super::super::super::world::World;
 use super::super::Settings;
+use super::super::subjects::pods_at_once;
+use super::workload::Workload;
 use super::*;
 use crate::text::patch::merge;
 use crate::text::value::json;
@@ -167,7 +170,7 @@ fn nobody_starts_or_moves_a_job_by_hand() {
     assert!(world.cluster.pods.iter().all(|pods| pods.gone.is_some() && pods.started.is_none()));
     let other = json!({"metadata": {"labels": {"kueue.x-k8s.io/queue-name": "other"}}});
     let world = run(&job("j", "low", &json!({})), &json!([{"run": null}, {"at": 5, "merge": other}]), 20);
-    assert_eq!(webhook::queue(&main_job(&world).manifest), Some("q"));
+    assert_eq!(queue(&main_job(&world).manifest), Some("q"));
 }
 
 #[test]
@@ -300,7 +303,7 @@ fn others() -> Vec<Value> {
 
 /// Runs an object alone in a queue, with a script, for some time.
 fn alone(manifest: &Value, script: &Value, until: i64) -> World {
-    let pods = super::super::pods_at_once(manifest).expect("pods");
+    let pods = pods_at_once(manifest).expect("pods");
     let script = Script::parse(script).expect("a script");
     let clock = Clock { start: 100 };
     let mut world =
@@ -354,7 +357,7 @@ fn an_object_whose_pods_are_never_ready_is_evicted_and_admitted_again() {
 fn who_is_preempted_starts_again_when_the_other_is_done() {
     for manifest in others() {
         let kind = manifest["kind"].as_str().expect("a kind");
-        let pods = super::super::pods_at_once(&manifest).expect("pods");
+        let pods = pods_at_once(&manifest).expect("pods");
         let script = json!([
             {"role": PREEMPTOR, "run": 600},
             {"program": [0, null], "run": 3600, "end": "SUCCEEDED"},

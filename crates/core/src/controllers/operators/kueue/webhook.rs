@@ -4,28 +4,18 @@
 use super::super::super::cluster::{Cluster, Job};
 use super::super::super::subject::suspension;
 use super::super::super::time::Time;
-use super::super::{kind_of, suspend_field};
-use super::{LOCAL_QUEUE, queued, workload::number};
+use super::super::kinds::suspend_field;
+use super::super::queue_name::{QUEUE, entry, kind_in_queue, queue};
+use super::workload::{LOCAL_QUEUE, number};
 use crate::text::patch::merge;
 use crate::text::value::{Value, json};
 
-pub(super) const QUEUE: &str = "kueue.x-k8s.io/queue-name";
 pub(super) const PRIORITY: &str = "kueue.x-k8s.io/priority-class";
 const MAX_EXEC: &str = "kueue.x-k8s.io/max-exec-time-seconds";
 const MIN_PARALLELISM: &str = "kueue.x-k8s.io/job-min-parallelism";
 const COMPLETIONS: &str = "kueue.x-k8s.io/job-completions-equal-parallelism";
 /// The LocalQueue of Jobs that name none, where there is one.
 const DEFAULT_QUEUE: &str = "default";
-
-fn entry<'v>(manifest: &'v Value, map: &str, key: &str) -> Option<&'v str> {
-    let text = manifest.get("metadata")?.get(map)?.get(key)?.as_str()?;
-    Some(text).filter(|text| !text.is_empty())
-}
-
-/// Returns the LocalQueue of a Job.
-pub(super) fn queue(manifest: &Value) -> Option<&str> {
-    entry(manifest, "labels", QUEUE)
-}
 
 /// Returns the WorkloadPriorityClass of a Job.
 pub(super) fn priority_class(manifest: &Value) -> Option<&str> {
@@ -51,20 +41,6 @@ pub(super) fn has_equal_completions(manifest: &Value) -> bool {
 /// Returns the pod template of a Job.
 pub(super) fn template(job: &Job) -> &Value {
     job.manifest.pointer("/spec/template").unwrap_or(&Value::Null)
-}
-
-/// Returns the queue of an object, if objects of its kind may wait in one.
-pub(in super::super) fn queue_of(manifest: &Value) -> Option<&str> {
-    queue(manifest).filter(|_| kind_in_queue(manifest).is_some())
-}
-
-/// Returns what the kind of an object is called here, if objects of it may wait in a queue.
-pub(super) fn kind_in_queue(manifest: &Value) -> Option<&'static str> {
-    let text = |key: &str| manifest.get(key).and_then(Value::as_str);
-    match (text("apiVersion"), text("kind")) {
-        (Some("batch/v1"), Some("Job")) => Some("Job"),
-        _ => kind_of(manifest).filter(|kind| queued::has_queue(kind)),
-    }
 }
 
 /// Tells whether an object of a kind is suspended.

@@ -8,6 +8,12 @@ use super::super::super::object::{Object, ObjectStatus, WorkloadAdmission, Workl
 use super::super::super::time::{Clock, Time};
 use crate::text::value::Value;
 
+/// What the kinds are called here.
+pub(super) const WORKLOAD: &str = "Workload";
+pub(super) const CLUSTER_QUEUE: &str = "ClusterQueue";
+pub(super) const LOCAL_QUEUE: &str = "LocalQueue";
+pub(super) const PRIORITY_CLASS: &str = "WorkloadPriorityClass";
+
 /// A Workload.
 #[derive(Clone, Debug)]
 pub(super) struct Workload<'a> {
@@ -192,14 +198,14 @@ impl<'a> Workload<'a> {
     /// Returns its ClusterQueue by its LocalQueue; what is missing is an error with a message.
     pub(super) fn cluster_queue(&self, cluster: &'a Cluster) -> Result<&'a Object, String> {
         let name = self.queue();
-        let Some((_, local)) = cluster.object(super::LOCAL_QUEUE, name) else {
+        let Some((_, local)) = cluster.object(LOCAL_QUEUE, name) else {
             return Err(format!("LocalQueue {name} doesn't exist"));
         };
         if !is_running(local) {
             return Err(format!("LocalQueue {name} is inactive"));
         }
         let name = local.spec().get("clusterQueue").and_then(Value::as_str).unwrap_or_default();
-        match cluster.object(super::CLUSTER_QUEUE, name) {
+        match cluster.object(CLUSTER_QUEUE, name) {
             None => Err(format!("ClusterQueue {name} doesn't exist")),
             Some((_, queue)) if !is_running(queue) => Err(format!("ClusterQueue {name} is inactive")),
             Some((_, queue)) => Ok(queue),
@@ -214,4 +220,18 @@ pub(super) fn stop_policy(queue: &Object) -> &str {
 
 fn is_running(queue: &Object) -> bool {
     stop_policy(queue) == "None" && queue.deletion.is_none()
+}
+
+/// Returns the Workloads that are there, each with its number.
+pub(super) fn workloads(cluster: &Cluster) -> impl Iterator<Item = (usize, Workload<'_>)> {
+    let objects = cluster.objects.iter().enumerate();
+    objects
+        .filter(|(_, object)| object.kind == WORKLOAD && object.is_there())
+        .map(|(number, object)| (number, Workload::new(number, object)))
+}
+
+/// Returns a Workload that is there.
+pub(super) fn workload(cluster: &Cluster, number: usize) -> Option<Workload<'_>> {
+    let object = cluster.objects.get(number)?;
+    (object.kind == WORKLOAD && object.is_there()).then(|| Workload::new(number, object))
 }

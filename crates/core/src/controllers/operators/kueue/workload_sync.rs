@@ -1,10 +1,9 @@
 //! One look at a Workload, in the order of `Reconcile` (`controller/core/workload_controller.go`).
 
 use super::super::super::cluster::{Action, Cluster};
+use super::super::super::kueue_settings::KueueSettings;
 use super::super::super::time::Time;
-use super::settings::KueueSettings;
-use super::workload::{Stage, Workload, stop_policy};
-use super::{CLUSTER_QUEUE, LOCAL_QUEUE};
+use super::workload::{CLUSTER_QUEUE, LOCAL_QUEUE, Stage, Workload, stop_policy};
 use crate::text::value::json;
 
 /// Looks at a Workload. Returns what is done, and when to look again if nothing happens before.

@@ -10,7 +10,7 @@ const MOST_LABEL: usize = 63;
 
 /// `cleanPodPolicy`: which workers are deleted at the end, and at a suspension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum CleanPodPolicy {
+pub(super) enum MpiCleanPodPolicy {
     /// At the end none.
     None,
     /// Those that run or wait to.
@@ -25,7 +25,7 @@ pub(super) struct MpiSpec<'a> {
     /// `metadata.namespace`.
     pub(super) namespace: &'a str,
     /// `runPolicy.cleanPodPolicy`.
-    pub(super) clean: CleanPodPolicy,
+    pub(super) clean: MpiCleanPodPolicy,
     /// `runPolicy.suspend`.
     pub(super) suspend: bool,
     /// Whether `launcherCreationPolicy` is `AtStartup`; every other word is `WaitForWorkersReady`.
@@ -53,9 +53,9 @@ impl<'a> MpiSpec<'a> {
         let launcher = replicas.get("Launcher").filter(|launcher| launcher.is_object())?;
         let worker = replicas.get("Worker").filter(|worker| worker.is_object());
         let clean = match text(policy, "cleanPodPolicy") {
-            "" | "None" => CleanPodPolicy::None,
-            "Running" => CleanPodPolicy::Running,
-            "All" => CleanPodPolicy::All,
+            "" | "None" => MpiCleanPodPolicy::None,
+            "Running" => MpiCleanPodPolicy::Running,
+            "All" => MpiCleanPodPolicy::All,
             _ => return None,
         };
         let spec = Self {

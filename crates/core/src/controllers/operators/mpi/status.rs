@@ -26,7 +26,7 @@ pub(super) struct MpiProgress {
 }
 
 /// The launcher and its pods.
-pub(super) struct Launcher<'a> {
+pub(super) struct MpiLauncher<'a> {
     /// Its Job.
     pub(super) job: &'a Job,
     /// Its pods.
@@ -98,7 +98,7 @@ impl MpiProgress {
     }
 
     /// Takes over what the launcher has come to.
-    pub(super) fn follow(&mut self, launcher: &Launcher<'_>, cluster: &Cluster) {
+    pub(super) fn follow(&mut self, launcher: &MpiLauncher<'_>, cluster: &Cluster) {
         let status = &launcher.job.status;
         let mut replicas = MpiReplicas { failed: status.failed, ..MpiReplicas::default() };
         if let Some(complete) = status.condition("Complete") {
@@ -154,7 +154,11 @@ impl MpiProgress {
 
 /// Returns the reason and the message of a failed launcher. Where it reached its limit, those of its youngest failed pod are
 /// added (`updateMPIJobFailedStatus`).
-fn reason_of(failed: &Condition, launcher: &Launcher<'_>, cluster: &Cluster) -> (Cow<'static, str>, String) {
+fn reason_of(
+    failed: &Condition,
+    launcher: &MpiLauncher<'_>,
+    cluster: &Cluster,
+) -> (Cow<'static, str>, String) {
     if failed.reason != "BackoffLimitExceeded" {
         return (failed.reason.clone(), failed.message.clone());
     }

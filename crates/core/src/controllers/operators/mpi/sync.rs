@@ -9,8 +9,8 @@ use super::super::super::pod::{Phase, PodGroup};
 use super::super::super::pod_set::Owner;
 use super::super::super::time::Time;
 use super::MpiRelease;
-use super::spec::{CleanPodPolicy, MpiSpec};
-use super::status::{Launcher, MpiProgress, running};
+use super::spec::{MpiCleanPodPolicy, MpiSpec};
+use super::status::{MpiLauncher, MpiProgress, running};
 use crate::text::value::json;
 
 /// A sync of one MPIJob.
@@ -49,7 +49,7 @@ impl<'a> MpiSync<'a> {
         }
         // Without a completion time, a failure is the eviction of a worker, and nothing ends.
         if self.progress.is_finished() && self.progress.status.completion.is_some() {
-            if self.spec.clean != CleanPodPolicy::None {
+            if self.spec.clean != MpiCleanPodPolicy::None {
                 self.delete_workers();
                 self.progress.status.worker = Some(MpiReplicas::default());
                 self.write();
@@ -89,7 +89,7 @@ impl<'a> MpiSync<'a> {
         if let Some((number, job)) = job {
             let pods: Vec<&PodGroup> = self.cluster.pods_of(number).map(|(_, pods)| pods).collect();
             is_running = running(&pods) >= 1 && running(&seen) == all;
-            self.progress.follow(&Launcher { job, pods }, self.cluster);
+            self.progress.follow(&MpiLauncher { job, pods }, self.cluster);
         } else if self.is_launched(&seen, all) {
             self.progress.status.launcher = Some(MpiReplicas::default());
         }
@@ -182,7 +182,7 @@ impl<'a> MpiSync<'a> {
     /// Deletes the workers that are asked for, by `cleanPodPolicy`: `Running` keeps those that have ended. At a suspension
     /// `None` keeps nothing.
     fn delete_workers(&mut self) {
-        let keeps_ended = self.spec.clean == CleanPodPolicy::Running;
+        let keeps_ended = self.spec.clean == MpiCleanPodPolicy::Running;
         let is_left = |pods: &PodGroup| matches!(pods.phase, Phase::Running | Phase::Pending);
         self.delete(&self.wanted(), |pods| !keeps_ended || is_left(pods));
     }

@@ -5,7 +5,7 @@ use super::super::super::managers;
 use super::super::super::time::Time;
 use super::super::asked::{Asked, AskedObjects, AskedRole, Numbers, other_manager};
 use super::cluster_spec::{ClusterSpec, WorkerGroup};
-use super::job_spec::{JobSpec, Mode};
+use super::job_spec::{JobSpec, SubmissionMode};
 use crate::text::value::Value;
 
 /// The operator.
@@ -24,7 +24,7 @@ pub(in super::super) fn asked(manifest: &Value) -> Asked {
     if read.selector.is_none() {
         objects.push(AskedObjects { role: Some("cluster".to_owned()), ..AskedObjects::one("RayCluster") });
     }
-    if read.mode == Mode::Job {
+    if read.mode == SubmissionMode::Job {
         objects.push(submitter);
     }
     Asked {

@@ -2,7 +2,7 @@
 //! (`rayjob_controller.go`).
 
 use super::super::super::cluster::{Action, Cluster};
-use super::super::super::dashboard::ProgramState;
+use super::super::super::dashboard::programs::ProgramState;
 use super::super::super::meta::Propagation;
 use super::super::super::object::{Object, RayJobStatus};
 use super::super::super::time::Time;

@@ -4,7 +4,7 @@ use crate::text::value::Value;
 
 /// Who submits the program (`submissionMode`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mode {
+pub(super) enum SubmissionMode {
     /// `K8sJobMode`: a Job.
     Job,
     /// `HTTPMode`: the operator.
@@ -19,7 +19,7 @@ pub(super) enum Mode {
 #[derive(Clone, Debug)]
 pub(super) struct JobSpec {
     /// `submissionMode`.
-    pub(super) mode: Mode,
+    pub(super) mode: SubmissionMode,
     /// `suspend`.
     pub(super) suspend: bool,
     /// `shutdownAfterJobFinishes`.
@@ -47,10 +47,10 @@ impl JobSpec {
         let selector = spec.get("clusterSelector").and_then(Value::as_object).filter(|map| !map.is_empty());
         Self {
             mode: match spec.get("submissionMode").and_then(Value::as_str) {
-                Some("HTTPMode") => Mode::Http,
-                Some("SidecarMode") => Mode::Sidecar,
-                Some("InteractiveMode") => Mode::Interactive,
-                _ => Mode::Job,
+                Some("HTTPMode") => SubmissionMode::Http,
+                Some("SidecarMode") => SubmissionMode::Sidecar,
+                Some("InteractiveMode") => SubmissionMode::Interactive,
+                _ => SubmissionMode::Job,
             },
             suspend: flag("suspend"),
             shutdown: flag("shutdownAfterJobFinishes"),

@@ -6,7 +6,8 @@ mod ticks;
 use std::collections::BTreeMap;
 
 use super::super::super::cluster::{Action, Cluster, Event, Job};
-use super::super::super::dashboard::{Answer, ProgramState, RayProgram};
+use super::super::super::dashboard::Answer;
+use super::super::super::dashboard::programs::{ProgramState, RayProgram};
 use super::super::super::meta::Propagation;
 use super::super::super::object::{
     ClusterState, DeploymentStatus, Object, ObjectStatus, RayJobReason, RayJobStatus,
@@ -16,7 +17,7 @@ use super::super::super::time::Time;
 use super::super::queue::{Operator, WorkQueue};
 use super::cleaning::Ended;
 use super::cluster_status::status_of;
-use super::job_spec::{JobSpec, Mode};
+use super::job_spec::{JobSpec, SubmissionMode};
 use super::{Release, cluster_name, is_managed_by_other, submitter, validation};
 use ticks::{is_polled, tick_after};
 
@@ -119,7 +120,7 @@ impl<'a> Reconcile<'a> {
         if !self.object.finalizer {
             self.actions.push(Action::HoldObject { object: self.number });
         }
-        if self.spec.mode != Mode::Interactive && self.status.id.is_empty() {
+        if self.spec.mode != SubmissionMode::Interactive && self.status.id.is_empty() {
             self.status.id = self.spec.id.clone().unwrap_or_else(|| format!("JOBID{}", self.status.ids));
             self.status.ids = self.status.ids.saturating_add(u32::from(self.spec.id.is_none()));
         }
@@ -151,11 +152,11 @@ impl<'a> Reconcile<'a> {
             }
             self.status.has_dashboard = true;
         }
-        if self.spec.mode == Mode::Interactive {
+        if self.spec.mode == SubmissionMode::Interactive {
             self.status.deployment = Some(DeploymentStatus::Waiting);
             return Next::Write;
         }
-        if self.spec.mode == Mode::Job && self.submitter_job().is_none() {
+        if self.spec.mode == SubmissionMode::Job && self.submitter_job().is_none() {
             let Some((ray_cluster, _)) = cluster else { return Next::Error };
             let job = submitter::job(self.cluster, self.number, self.object, &self.status, ray_cluster);
             self.actions.push(Action::CreateJob(Box::new(job)));
@@ -218,7 +219,7 @@ impl<'a> Reconcile<'a> {
 
     /// The dashboard knows no program of the id.
     fn not_found(&mut self) -> Next {
-        if self.spec.mode == Mode::Http {
+        if self.spec.mode == SubmissionMode::Http {
             let (cluster, id) = (self.status.cluster.clone(), self.status.id.clone());
             self.actions.push(Action::SubmitProgram { cluster, id });
             self.is_submitted = true;
@@ -267,7 +268,7 @@ impl<'a> Reconcile<'a> {
                 self.actions.push(Action::DeleteObject { object, propagation });
             }
         }
-        if matches!(self.spec.mode, Mode::Job | Mode::Interactive)
+        if matches!(self.spec.mode, SubmissionMode::Job | SubmissionMode::Interactive)
             && let Some((job, submitter)) = self.submitter_job()
         {
             is_gone = false;
@@ -359,7 +360,7 @@ impl<'a> Reconcile<'a> {
         if self.spec.selector.is_some() {
             return Err(());
         }
-        let is_sidecar = self.spec.mode == Mode::Sidecar;
+        let is_sidecar = self.spec.mode == SubmissionMode::Sidecar;
         let made = submitter::ray_cluster(self.number, self.object, &self.status, is_sidecar, self.at);
         self.actions.push(Action::CreateObject(Box::new(made)));
         Ok(None)
@@ -370,7 +371,7 @@ impl<'a> Reconcile<'a> {
     }
 
     fn has_submitter(&self) -> bool {
-        matches!(self.spec.mode, Mode::Job | Mode::Sidecar)
+        matches!(self.spec.mode, SubmissionMode::Job | SubmissionMode::Sidecar)
     }
 
     fn fail(&mut self, reason: RayJobReason, message: String) {

@@ -6,7 +6,7 @@ use super::super::super::pod_set::{PodTemplate, RestartPolicy};
 use super::super::super::subject::{Decider, Role, Subject};
 use super::super::super::time::Time;
 use super::cluster_spec::ClusterSpec;
-use super::job_spec::{JobSpec, Mode};
+use super::job_spec::{JobSpec, SubmissionMode};
 use crate::text::value::Value;
 
 /// Where a RayJob has its deadline.
@@ -18,7 +18,7 @@ pub(in super::super) fn of_job(spec: &Value) -> Subject {
     let read = JobSpec::parse(spec);
     let cluster = spec.get("rayClusterSpec").filter(|_| read.selector.is_none());
     let mut roles = cluster.map(of_spec).unwrap_or_default();
-    if read.mode == Mode::Job {
+    if read.mode == SubmissionMode::Job {
         // It follows the program by what the dashboard says.
         roles.push(Role { serves: true, ..role("submitter", 1, false) });
     }

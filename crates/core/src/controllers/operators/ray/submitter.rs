@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use super::super::super::cluster::Cluster;
 use super::super::super::cluster::NewJob;
+use super::super::super::dashboard::programs::{DASHBOARD_ADDRESS, HEAD_SERVICE, SUBMISSION_ID, SUBMITTER};
 use super::super::super::object::{Object, RayJobStatus};
 use super::super::super::pod_set::Owner;
 use super::super::super::time::Time;
-use super::super::super::world::{DASHBOARD_ADDRESS, HEAD_SERVICE, SUBMISSION_ID, SUBMITTER};
 use super::cluster_number;
 use super::ray_cluster::NO_HEAD_RESTART;
 use crate::text::value::{Value, json};

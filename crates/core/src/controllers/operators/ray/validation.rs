@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::super::super::object::{DeploymentStatus, RayJobStatus};
 use super::cluster_spec::{flag, list};
-use super::job_spec::{JobSpec, Mode};
+use super::job_spec::{JobSpec, SubmissionMode};
 use crate::text::value::Value;
 
 /// The longest name of a RayCluster, and of a RayJob, of which clusters have theirs.
@@ -12,18 +12,18 @@ const LONGEST_CLUSTER_NAME: usize = 53;
 const LONGEST_JOB_NAME: usize = LONGEST_CLUSTER_NAME - 6;
 
 /// The message of what is refused.
-type Verdict = Result<(), String>;
+type Validity = Result<(), String>;
 
-fn refuse(message: impl Into<String>) -> Verdict {
+fn refuse(message: impl Into<String>) -> Validity {
     Err(message.into())
 }
 
 /// Validates `metadata` of a RayCluster (`ValidateRayClusterMetadata`).
-pub(super) fn cluster_metadata(manifest: &Value) -> Verdict {
+pub(super) fn cluster_metadata(manifest: &Value) -> Validity {
     name("RayCluster", manifest, LONGEST_CLUSTER_NAME)
 }
 
-fn name(kind: &str, manifest: &Value, longest: usize) -> Verdict {
+fn name(kind: &str, manifest: &Value, longest: usize) -> Validity {
     let name = manifest.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
     if name.len() > longest {
         return refuse(format!("{kind} name should be no more than {longest} characters"));
@@ -45,7 +45,7 @@ fn name(kind: &str, manifest: &Value, longest: usize) -> Verdict {
 
 /// Validates `spec` of a RayCluster (`ValidateRayClusterSpec`), without what concerns its resources, labels and options
 /// that change nothing after a failure.
-pub(super) fn cluster_spec(spec: &Value) -> Verdict {
+pub(super) fn cluster_spec(spec: &Value) -> Validity {
     let has_container = |of: &Value| {
         of.pointer("/template/spec/containers").and_then(Value::as_array).is_some_and(|all| !all.is_empty())
     };
@@ -94,10 +94,10 @@ pub(super) fn cluster_spec(spec: &Value) -> Verdict {
 }
 
 /// Validates a RayJob (`validateRayJob`, `rayjob_controller.go`).
-pub(super) fn ray_job(manifest: &Value, spec: &JobSpec, status: &RayJobStatus) -> Verdict {
+pub(super) fn ray_job(manifest: &Value, spec: &JobSpec, status: &RayJobStatus) -> Validity {
     name("RayJob", manifest, LONGEST_JOB_NAME)?;
     ray_job_spec(manifest.get("spec").unwrap_or(&Value::Null), spec)?;
-    if status.deployment == Some(DeploymentStatus::Waiting) && spec.mode != Mode::Interactive {
+    if status.deployment == Some(DeploymentStatus::Waiting) && spec.mode != SubmissionMode::Interactive {
         return refuse(
             "The RayJob status is invalid: JobDeploymentStatus cannot be `Waiting` when SubmissionMode is not \
              InteractiveMode",
@@ -107,12 +107,12 @@ pub(super) fn ray_job(manifest: &Value, spec: &JobSpec, status: &RayJobStatus) -
 }
 
 /// Says of a RayJob's `spec` what is wrong.
-fn wrong(what: &str) -> Verdict {
+fn wrong(what: &str) -> Validity {
     refuse(format!("The RayJob spec is invalid: {what}"))
 }
 
 /// `ValidateRayJobSpec`.
-fn ray_job_spec(source: &Value, spec: &JobSpec) -> Verdict {
+fn ray_job_spec(source: &Value, spec: &JobSpec) -> Validity {
     if spec.suspend && !spec.shutdown {
         return wrong("a RayJob with shutdownAfterJobFinishes set to false is not allowed to be suspended");
     }
@@ -132,17 +132,17 @@ fn ray_job_spec(source: &Value, spec: &JobSpec) -> Verdict {
         if selected.is_empty() {
             return refuse("cluster name in ClusterSelector should not be empty");
         }
-        if spec.mode == Mode::Sidecar {
+        if spec.mode == SubmissionMode::Sidecar {
             return refuse("ClusterSelector is not supported in SidecarMode");
         }
         if spec.backoff_limit > 0 {
             return wrong("BackoffLimit is incompatible with ClusterSelector mode");
         }
     }
-    if spec.mode == Mode::Interactive && spec.backoff_limit > 0 {
+    if spec.mode == SubmissionMode::Interactive && spec.backoff_limit > 0 {
         return wrong("BackoffLimit is incompatible with InteractiveMode");
     }
-    if spec.mode == Mode::Sidecar {
+    if spec.mode == SubmissionMode::Sidecar {
         for (key, what) in
             [("submitterPodTemplate", "SubmitterPodTemplate"), ("submitterConfig", "SubmitterConfig")]
         {
@@ -170,7 +170,7 @@ fn ray_job_spec(source: &Value, spec: &JobSpec) -> Verdict {
 }
 
 /// `validateDeletionConfiguration`.
-fn deletion(source: &Value, spec: &JobSpec) -> Verdict {
+fn deletion(source: &Value, spec: &JobSpec) -> Validity {
     if !spec.shutdown && spec.ttl > 0 {
         return wrong(
             "a RayJob with shutdownAfterJobFinishes set to false cannot have TTLSecondsAfterFinished",
@@ -207,7 +207,7 @@ fn is_autoscaled(source: &Value) -> bool {
 }
 
 /// `validateLegacyDeletionPolicies`.
-fn legacy(strategy: &Value, source: &Value, spec: &JobSpec) -> Verdict {
+fn legacy(strategy: &Value, source: &Value, spec: &JobSpec) -> Validity {
     let policy = |key: &str| strategy.pointer(&format!("/{key}/policy")).and_then(Value::as_str);
     let (Some(success), Some(failure)) = (policy("onSuccess"), policy("onFailure")) else {
         return refuse(
@@ -234,7 +234,7 @@ fn legacy(strategy: &Value, source: &Value, spec: &JobSpec) -> Verdict {
 }
 
 /// `validateDeletionRules`: one rule of a policy and a status, and what goes first is not less than what goes later.
-fn deletion_rules(rules: &[Value], source: &Value, spec: &JobSpec) -> Verdict {
+fn deletion_rules(rules: &[Value], source: &Value, spec: &JobSpec) -> Validity {
     let mut known: BTreeMap<(&str, &str), i64> = BTreeMap::new();
     let mut statuses: Vec<&str> = Vec::new();
     for (nth, rule) in rules.iter().enumerate() {

@@ -76,7 +76,7 @@ pub(super) fn known_pods(
 
 /// A group of pods as it was announced last.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Seen {
+struct AnnouncedPods {
     members: Indexes,
     phase: Phase,
     restarts: u32,
@@ -85,7 +85,7 @@ struct Seen {
     is_gone: bool,
 }
 
-impl Seen {
+impl AnnouncedPods {
     /// Tells whether nothing changed since.
     fn is_still(&self, pods: &PodGroup) -> bool {
         (self.phase, self.restarts, self.is_ready) == (pods.phase, pods.restarts, pods.is_ready())
@@ -109,7 +109,7 @@ impl Seen {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Watch {
     /// By the numbers of the groups.
-    seen: Vec<Option<Seen>>,
+    seen: Vec<Option<AnnouncedPods>>,
     /// The numbers of the groups of the same pods.
     groups: BTreeMap<PodId, Vec<usize>>,
 }
@@ -143,7 +143,7 @@ impl Watch {
     pub(super) fn know(&mut self, cluster: &Cluster) {
         for (nth, pods) in cluster.pods.iter().enumerate().skip(self.seen.len()) {
             self.groups.entry(PodId::of(pods)).or_default().push(nth);
-            self.seen.push(Some(Seen::of(pods)));
+            self.seen.push(Some(AnnouncedPods::of(pods)));
         }
     }
 
@@ -157,7 +157,7 @@ impl Watch {
             let groups = self.groups.entry(PodId::of(pods)).or_default();
             let mut seen = groups.iter().filter_map(|nth| self.seen.get(*nth)?.as_ref());
             let whole = seen.find(|seen| !seen.members.intersection(&pods.members).is_empty());
-            let part = whole.map(|seen| Seen { members: pods.members.clone(), ..seen.clone() });
+            let part = whole.map(|seen| AnnouncedPods { members: pods.members.clone(), ..seen.clone() });
             groups.push(nth);
             self.seen.push(part);
         }
@@ -177,7 +177,7 @@ impl Watch {
                 None if pods.gone.is_some() => continue,
                 None => of.push(&mut changes, (pods, set), RequestEvent::PodPending, false),
             }
-            *seen = Some(Seen::of(pods));
+            *seen = Some(AnnouncedPods::of(pods));
         }
         changes
     }
@@ -185,7 +185,7 @@ impl Watch {
 
 impl JobPods<'_> {
     /// Adds what a change of pods means (`updatePod`).
-    fn update(self, changes: &mut Vec<Change>, (pods, set): (&PodGroup, &PodSet), before: &Seen) {
+    fn update(self, changes: &mut Vec<Change>, (pods, set): (&PodGroup, &PodSet), before: &AnnouncedPods) {
         let is_changed = (before.phase, before.restarts, before.is_ready)
             != (pods.phase, pods.restarts, pods.is_ready())
             || before.is_deleted != pods.deletion.is_some() && pods.gone.is_none();

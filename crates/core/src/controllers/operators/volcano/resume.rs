@@ -11,7 +11,7 @@ use super::super::super::time::Time;
 use super::pods::{JobPods, PodId, known_pods};
 use super::policy::{JobAction, Request, RequestEvent, RequestPods, apply_policies, request_of};
 use super::spec::JobSpec;
-use super::{JobController, LAG, phase_of, pod_group_phase_of};
+use super::{LAG, VolcanoJobController, phase_of, pod_group_phase_of};
 use crate::text::value::Value;
 
 /// How long after a moment what was to be done at it may be on its way: the API keeps whole seconds, and a controller has
@@ -37,7 +37,7 @@ pub(in super::super) fn on_failures(
     failures.iter().map(action).collect()
 }
 
-impl JobController {
+impl VolcanoJobController {
     /// Takes over jobs with their pods, all of which it has seen. It looks at each job at once, and does what is on its way: a
     /// policy counts from when a pod failed or, of one that is Pending, from when it was made.
     pub(super) fn take_over(&mut self, cluster: &Cluster, killed: &[PodGroup], at: Time) {

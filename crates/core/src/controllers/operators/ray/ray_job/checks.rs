@@ -1,12 +1,11 @@
 //! What a RayJob is checked for at each look: suspension, its deadlines, and what submits the program
 //! (`rayjob_controller.go`).
 
-use super::super::super::super::dashboard::ProgramState;
+use super::super::super::super::dashboard::programs::{ProgramState, SUBMITTER};
 use super::super::super::super::object::{DeploymentStatus, RayJobReason};
 use super::super::super::super::pod::PodGroup;
 use super::super::super::super::time::Time;
-use super::super::super::super::world::SUBMITTER;
-use super::super::job_spec::Mode;
+use super::super::job_spec::SubmissionMode;
 use super::super::workers::ClusterPods;
 use super::Reconcile;
 
@@ -19,7 +18,7 @@ pub(super) const GRACE_PERIOD: Time = Time::from_seconds(300);
 pub(super) const STATUS_TIMEOUT: Time = Time::from_seconds(300);
 
 /// What is seen of what submits the program: whether it failed, and when it finished.
-type Seen = (bool, Option<Time>);
+type SeenSubmitter = (bool, Option<Time>);
 
 impl Reconcile<'_> {
     /// `updateStatusToSuspendingIfNeeded`.
@@ -94,11 +93,11 @@ impl Reconcile<'_> {
     }
 
     /// `checkSubmitterAndUpdateStatusIfNeeded`; an error where the submitter Job is gone, or there are several heads.
-    pub(super) fn check_submitter(&mut self) -> Result<Seen, ()> {
-        if self.spec.mode == Mode::Sidecar { self.check_sidecar() } else { self.check_job() }
+    pub(super) fn check_submitter(&mut self) -> Result<SeenSubmitter, ()> {
+        if self.spec.mode == SubmissionMode::Sidecar { self.check_sidecar() } else { self.check_job() }
     }
 
-    fn check_job(&mut self) -> Result<Seen, ()> {
+    fn check_job(&mut self) -> Result<SeenSubmitter, ()> {
         let (_, job) = self.submitter_job().ok_or(())?;
         let finished = job.status.finished().map(|condition| self.cluster.clock.stored(condition.at));
         let Some(failed) = job.status.condition("Failed") else { return Ok((false, finished)) };
@@ -108,7 +107,7 @@ impl Reconcile<'_> {
         Ok((true, finished))
     }
 
-    fn check_sidecar(&mut self) -> Result<Seen, ()> {
+    fn check_sidecar(&mut self) -> Result<SeenSubmitter, ()> {
         let pods = ClusterPods::find(self.cluster, &self.status.cluster);
         let head = match pods.heads.as_slice() {
             [] => {

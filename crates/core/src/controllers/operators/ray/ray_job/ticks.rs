@@ -2,7 +2,8 @@
 //! something that the one before did not.
 
 use super::super::super::super::cluster::{Cluster, Event};
-use super::super::super::super::dashboard::{Answer, ProgramState};
+use super::super::super::super::dashboard::Answer;
+use super::super::super::super::dashboard::programs::ProgramState;
 use super::super::super::super::object::DeploymentStatus;
 use super::super::super::super::pod_set::Owner;
 use super::super::super::super::time::Time;

@@ -1,7 +1,6 @@
 //! What is left to chance in a real cluster, and is settled in one way here.
 
-use super::super::time::Time;
-use super::Script;
+use super::time::Time;
 
 /// How much later than usual an operator may see what happens.
 pub const WATCH_DELAY: Time = Time::from_millis(150);
@@ -28,19 +27,4 @@ pub enum TimedActions {
     Taken,
     /// They are lost: the pods die, and nothing of it is written.
     Lost,
-}
-
-impl Script {
-    /// Returns the script with what is left to chance settled otherwise, one thing at a time.
-    #[must_use]
-    pub fn chances(&self) -> Vec<Self> {
-        vec![
-            Self { map_order: MapOrder::Backward, ..self.clone() },
-            Self { is_seen_late: true, ..self.clone() },
-            Self { watch_delay: WATCH_DELAY, ..self.clone() },
-            Self { ends_apart: true, ..self.clone() },
-            Self { timed_actions: TimedActions::Taken, ..self.clone() },
-            Self { timed_actions: TimedActions::Lost, ..self.clone() },
-        ]
-    }
 }

@@ -1,6 +1,6 @@
 //! How Kueue is configured (`apis/config/v1beta2/defaults.go`).
 
-use super::super::super::time::Time;
+use super::time::Time;
 
 /// The fields of Kueue's configuration that decide what it does; the defaults are those of 0.19.
 #[derive(Clone, Debug, PartialEq, Eq)]
