@@ -44,7 +44,7 @@ struct Chosen {
 pub fn run(args: &PolicyTest, color: bool, out: &mut dyn Write) -> anyhow::Result<Exit> {
     let found = cases::find(&args.paths);
     let mut problems = found.problems;
-    let policies = Policies::new(args, &found.cases, &mut problems)?;
+    let policies = FolderPolicies::new(args, &found.cases, &mut problems)?;
     let outcomes: Vec<PolicyTestOutcome> =
         found.cases.par_iter().map(|paths| judge(paths, policies.of_case(paths), args.update)).collect();
     let (mut passed, mut failed, mut updated) = (0, 0, 0);
@@ -108,14 +108,14 @@ pub fn run(args: &PolicyTest, color: bool, out: &mut dyn Write) -> anyhow::Resul
 }
 
 /// The policies of the cases' folders.
-struct Policies {
+struct FolderPolicies {
     /// The policies, by the path of the file; the empty path is that of cases without one.
     by_path: BTreeMap<PathBuf, Option<Chosen>>,
     /// The path for each folder.
     by_folder: BTreeMap<PathBuf, PathBuf>,
 }
 
-impl Policies {
+impl FolderPolicies {
     /// Reads the policies. Errors in one go to `problems`: its cases are not run.
     fn new(args: &PolicyTest, cases: &[Paths], problems: &mut Vec<Problem>) -> anyhow::Result<Self> {
         let mut policies = Self { by_path: BTreeMap::new(), by_folder: BTreeMap::new() };

@@ -23,7 +23,7 @@ use crate::{deploy, pages, schemas};
 const WHOLE: &str = "docs/rules";
 
 /// A generated file.
-struct Made {
+struct GeneratedFile {
     /// Its path from the root of the repository, with `/`.
     path: String,
     /// Its contents.
@@ -50,8 +50,8 @@ const TABLES: [(&str, &str, &SettingsTable, Column); 5] = [
 ];
 
 /// Returns the pages of [`TABLES`].
-fn pages_with_tables(root: &Path) -> anyhow::Result<Vec<Made>> {
-    let mut pages: Vec<Made> = Vec::new();
+fn pages_with_tables(root: &Path) -> anyhow::Result<Vec<GeneratedFile>> {
+    let mut pages: Vec<GeneratedFile> = Vec::new();
     for (path, first, settings, third) in TABLES {
         let known = pages.iter().position(|page| page.path == path);
         let page = match known {
@@ -60,7 +60,7 @@ fn pages_with_tables(root: &Path) -> anyhow::Result<Vec<Made>> {
         };
         let contents = with_table(&page, &settings.to_markdown(first, third))
             .with_context(|| format!("{path} has no table of {first}"))?;
-        pages.push(Made { path: path.to_owned(), contents });
+        pages.push(GeneratedFile { path: path.to_owned(), contents });
     }
     Ok(pages)
 }
@@ -74,8 +74,8 @@ fn with_table(page: &str, table: &str) -> Option<String> {
 }
 
 /// Returns all generated files, sorted by path.
-fn files(root: &Path) -> anyhow::Result<Vec<Made>> {
-    let made = |path: &str, contents: String| Made { path: path.to_owned(), contents };
+fn files(root: &Path) -> anyhow::Result<Vec<GeneratedFile>> {
+    let made = |path: &str, contents: String| GeneratedFile { path: path.to_owned(), contents };
     let mut files = vec![
         made("docs/doctor.md", pages::doctor_file()),
         made("docs/kinds.md", pages::kinds_file()),
@@ -90,7 +90,7 @@ fn files(root: &Path) -> anyhow::Result<Vec<Made>> {
             .iter()
             .map(|rule| made(&format!("{WHOLE}/{}.md", rule.id), pages::rule_file(rule))),
     );
-    files.extend(deploy::files().into_iter().map(|(path, contents)| Made { path, contents }));
+    files.extend(deploy::files().into_iter().map(|(path, contents)| GeneratedFile { path, contents }));
     files.extend(pages_with_tables(root)?);
     files.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(files)
@@ -103,7 +103,7 @@ fn files(root: &Path) -> anyhow::Result<Vec<Made>> {
 pub(crate) fn run(root: &Path, check: bool, out: &mut dyn Write) -> anyhow::Result<GenerateOutcome> {
     let mut outcome = GenerateOutcome::UpToDate;
     let files = files(root)?;
-    for Made { path, contents } in &files {
+    for GeneratedFile { path, contents } in &files {
         let place = root.join(path);
         let current = read(&place).with_context(|| format!("read {path}"))?;
         if current.as_deref() == Some(contents.as_bytes()) {
@@ -144,7 +144,7 @@ fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
 }
 
 /// Returns the leftover Markdown files in a generated folder.
-fn left_behind(root: &Path, files: &[Made]) -> io::Result<Vec<String>> {
+fn left_behind(root: &Path, files: &[GeneratedFile]) -> io::Result<Vec<String>> {
     let folder = match fs::read_dir(root.join(WHOLE)) {
         Ok(folder) => folder,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),

@@ -70,7 +70,7 @@ pub async fn object(
 }
 
 #[derive(Deserialize)]
-struct Page {
+struct JobsPage {
     #[serde(default)]
     metadata: PageMetadata,
     #[serde(default)]
@@ -104,7 +104,7 @@ pub async fn list(
     let all = async {
         let mut left = most;
         loop {
-            let page: Page = serde_json::from_slice(&pages.fetch().await?)?;
+            let page: JobsPage = serde_json::from_slice(&pages.fetch().await?)?;
             for mut object in page.items {
                 if left == 0 {
                     return Ok(true);

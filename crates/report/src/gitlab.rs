@@ -24,11 +24,11 @@ struct Issue<'r> {
 #[derive(Serialize)]
 struct IssueLocation<'r> {
     path: &'r str,
-    lines: Range,
+    lines: LineRange,
 }
 
 #[derive(Serialize)]
-struct Range {
+struct LineRange {
     begin: usize,
     end: usize,
 }
@@ -78,7 +78,7 @@ fn not_judged<'r>(
         },
         location: IssueLocation {
             path: repository_path(&location.file),
-            lines: Range { begin: location.start.line, end: location.start.line },
+            lines: LineRange { begin: location.start.line, end: location.start.line },
         },
     }
 }
@@ -99,7 +99,7 @@ fn issue<'r>(located: &'r Located, unique: &mut Unique) -> Issue<'r> {
         },
         location: IssueLocation {
             path: repository_path(&located.location.file),
-            lines: Range { begin: located.location.start.line, end: located.location.end.line },
+            lines: LineRange { begin: located.location.start.line, end: located.location.end.line },
         },
     }
 }

@@ -118,7 +118,7 @@ pub(super) async fn refused(client: &Client, candidates: Vec<Unmade>) -> (Vec<Re
 
 /// What the API server said when it refused a pod or Job of an object.
 #[derive(Debug)]
-struct Refusal {
+struct PodRefusal {
     /// The time of the first event that says it.
     since: Timestamp,
     message: String,
@@ -129,7 +129,7 @@ async fn refusals(
     client: &Client,
     namespace: &str,
     uids: &HashSet<&str>,
-) -> Result<BTreeMap<String, Refusal>, Failure> {
+) -> Result<BTreeMap<String, PodRefusal>, Failure> {
     let mut found = BTreeMap::new();
     if !fetch::is_name(namespace) {
         return Ok(found);
@@ -155,7 +155,7 @@ async fn refusals(
 }
 
 /// Returns the uid of the object that a warning is about, and what it says, if that is a refusal.
-fn refusal(event: &Json) -> Option<(String, Refusal)> {
+fn refusal(event: &Json) -> Option<(String, PodRefusal)> {
     let message = event["message"].as_str().filter(|_| event["type"] == "Warning")?;
     if !WORDS.iter().any(|words| message.contains(words)) {
         return None;
@@ -163,7 +163,7 @@ fn refusal(event: &Json) -> Option<(String, Refusal)> {
     let times = ["/firstTimestamp", "/eventTime", "/metadata/creationTimestamp"];
     let since = times.iter().find_map(|at| event.pointer(at)?.as_str()?.parse().ok())?;
     let uid = event["involvedObject"]["uid"].as_str()?.to_owned();
-    Some((uid, Refusal { since, message: message.to_owned() }))
+    Some((uid, PodRefusal { since, message: message.to_owned() }))
 }
 
 #[cfg(test)]

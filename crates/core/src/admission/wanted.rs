@@ -27,7 +27,7 @@ pub(super) struct WantedFacts {
 
 /// How an object, new or old, uses one claim.
 #[derive(Clone, Copy, Debug)]
-struct Usage {
+struct ClaimUsage {
     /// How many pods may use it at once; an unknown number never causes a denial.
     pods: Option<i64>,
     /// The pod template counted last: one that has several volumes of the claim counts once.
@@ -90,15 +90,15 @@ pub(super) fn wanted(head: &Head<'_>, subject: &Subject<'_>, needs: Needs, facts
     all
 }
 
-fn note<'a>(wanted: &mut BTreeMap<Cow<'a, str>, (bool, bool)>, name: Cow<'a, str>, usage: Usage) {
+fn note<'a>(wanted: &mut BTreeMap<Cow<'a, str>, (bool, bool)>, name: Cow<'a, str>, usage: ClaimUsage) {
     let (shared, for_checkpoints) = wanted.entry(name).or_default();
     *shared |= usage.pods.is_some_and(|pods| pods > 1);
     *for_checkpoints |= usage.for_checkpoints;
 }
 
 /// Returns how one object uses its claims, by their names.
-fn usages<'a>(workload: &Workload<'a>) -> BTreeMap<&'a str, Usage> {
-    let mut usages: BTreeMap<&'a str, Usage> = BTreeMap::new();
+fn usages<'a>(workload: &Workload<'a>) -> BTreeMap<&'a str, ClaimUsage> {
+    let mut usages: BTreeMap<&'a str, ClaimUsage> = BTreeMap::new();
     for (template, pod) in workload.pods.iter().enumerate() {
         let pods = pod.count.most;
         if pods.is_some_and(|pods| pods <= 0) {
@@ -106,7 +106,7 @@ fn usages<'a>(workload: &Workload<'a>) -> BTreeMap<&'a str, Usage> {
         }
         for used in pod.claims() {
             let for_checkpoints = [used.claim, used.volume].into_iter().any(is_named_like_checkpoints);
-            let first = Usage { pods, template, for_checkpoints };
+            let first = ClaimUsage { pods, template, for_checkpoints };
             let usage = usages.entry(used.claim).or_insert(first);
             usage.for_checkpoints |= for_checkpoints;
             if usage.template != template {
@@ -126,7 +126,7 @@ fn usages<'a>(workload: &Workload<'a>) -> BTreeMap<&'a str, Usage> {
     for own in workload.own_claims() {
         if let (Some((name, _)), Mounted::Everywhere(_)) = (own.to_look_up(), own.form.mounted) {
             let for_checkpoints = [Some(name), own.path].into_iter().flatten().any(is_named_like_checkpoints);
-            let usage = usages.entry(name).or_insert(Usage { pods, template: 0, for_checkpoints });
+            let usage = usages.entry(name).or_insert(ClaimUsage { pods, template: 0, for_checkpoints });
             usage.for_checkpoints |= for_checkpoints;
             usage.pods = pods;
         }

@@ -19,13 +19,13 @@ pub(super) const MAX_SECONDS: i64 = 9_223_372_036;
 pub struct Cost {
     /// What is held at once.
     pub held: Held,
-    time: Time,
+    time: PodTime,
     attempts: Attempts,
 }
 
 /// For how long pods run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Time {
+enum PodTime {
     /// The longest in seconds, and the sum of all accelerators' seconds.
     AtMost(i64, i128),
     NoLimit,
@@ -43,8 +43,8 @@ impl Cost {
     /// Returns the cost of accelerators that are held for a number of seconds, or without a limit; nothing if
     /// there are none.
     pub(super) fn new(held: Held, seconds: Option<i64>) -> Option<Self> {
-        let time = seconds.map_or(Time::NoLimit, |seconds| {
-            Time::AtMost(seconds, i128::from(held.total()) * i128::from(seconds))
+        let time = seconds.map_or(PodTime::NoLimit, |seconds| {
+            PodTime::AtMost(seconds, i128::from(held.total()) * i128::from(seconds))
         });
         (!held.is_none()).then_some(Self { held, time, attempts: Attempts::Times(1) })
     }
@@ -83,7 +83,7 @@ impl Cost {
                 Limit::Unknown => return None,
             };
         }
-        let time = sum.map_or(Time::NoLimit, |(longest, sum)| Time::AtMost(longest, sum));
+        let time = sum.map_or(PodTime::NoLimit, |(longest, sum)| PodTime::AtMost(longest, sum));
         (!all.is_none()).then(|| Self { held: all, time, attempts: attempts(workload) })
     }
 
@@ -91,7 +91,7 @@ impl Cost {
     /// queue starts count once.
     #[must_use]
     pub fn hours(&self) -> Option<u64> {
-        let Time::AtMost(_, sum) = self.time else { return None };
+        let PodTime::AtMost(_, sum) = self.time else { return None };
         let times = match self.attempts {
             Attempts::Times(times) => times,
             Attempts::Runs => 1,
@@ -118,7 +118,7 @@ impl Cost {
 
     /// Tells whether one attempt has a limit.
     pub(super) fn ends(&self) -> bool {
-        self.time != Time::NoLimit
+        self.time != PodTime::NoLimit
     }
 }
 
@@ -126,7 +126,9 @@ impl fmt::Display for Cost {
     /// Writes `64 GPUs, up to 24 h: 1,536 GPU hours`, or `64 GPUs without a time limit`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let held = self.held;
-        let Time::AtMost(longest, sum) = self.time else { return write!(f, "{held} without a time limit") };
+        let PodTime::AtMost(longest, sum) = self.time else {
+            return write!(f, "{held} without a time limit");
+        };
         let each = match self.attempts {
             Attempts::Times(times) if times > 1 => {
                 format!(" each of {} attempts", thousands(usize::try_from(times).unwrap_or(usize::MAX)))
@@ -135,7 +137,7 @@ impl fmt::Display for Cost {
             Attempts::NoLimit | Attempts::Unknown => " each attempt".to_owned(),
             Attempts::Runs => " each run".to_owned(),
         };
-        let once = Self { time: Time::AtMost(longest, sum), attempts: Attempts::Runs, ..*self };
+        let once = Self { time: PodTime::AtMost(longest, sum), attempts: Attempts::Runs, ..*self };
         let hours = self.hours().or(once.hours()).unwrap_or_default();
         let hours = usize::try_from(hours).unwrap_or(usize::MAX);
         let plural = if hours == 1 { "" } else { "s" };

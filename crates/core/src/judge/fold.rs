@@ -115,7 +115,7 @@ pub(crate) struct Folded<P> {
     /// The last problem, which may still be changed, and the hash that it was announced as.
     open: Option<(P, Option<u64>)>,
     classes: ByHash<Vec<Kin>>,
-    sorts: ByHash<Sort>,
+    sorts: ByHash<ProblemSort>,
     /// Folded problems by announced hash: the index in `list`, and the steps around the items.
     announced: ByHash<(usize, Vec<KeptStep>)>,
     /// The index in `list` of the problem that collects a sort, by the announced hash of the sort.
@@ -138,7 +138,7 @@ struct Kin {
 
 /// The problems of one sort.
 #[derive(Debug, Default)]
-struct Sort {
+struct ProblemSort {
     apart: usize,
     /// The index of the problem that has those beyond [`MOST_WORDS`].
     rest: Option<usize>,

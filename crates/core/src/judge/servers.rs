@@ -6,7 +6,7 @@ use crate::text::meter;
 use crate::text::shell::{SPREADS, UNKNOWN};
 
 /// A program that serves others, and never ends by itself.
-struct Server {
+struct ServingProgram {
     /// What it is called, without its folder.
     programs: &'static [&'static str],
     /// Modules of Python that are it.
@@ -21,67 +21,67 @@ struct Server {
     is_asked: bool,
 }
 
-const SERVER: Server =
-    Server { programs: &[], modules: &[], images: &[], needs: &[], unless: &[], is_asked: false };
+const SERVER: ServingProgram =
+    ServingProgram { programs: &[], modules: &[], images: &[], needs: &[], unless: &[], is_asked: false };
 
 /// With one of these, any program ends at once.
 const ENDS_AT_ONCE: [&str; 4] = ["V", "h", "help", "version"];
 
 /// The servers, proxies and agents that are found beside batch work.
-const SERVERS: &[Server] = &[
-    Server {
+const SERVERS: &[ServingProgram] = &[
+    ServingProgram {
         programs: &["tensorboard"],
         modules: &["tensorboard", "tensorboard.main"],
         needs: &["logdir", "logdir_spec"],
         unless: &["inspect", "version_tb"],
         ..SERVER
     },
-    Server { programs: &["mlflow"], needs: &["server", "ui"], ..SERVER },
-    Server { modules: &["http.server"], ..SERVER },
+    ServingProgram { programs: &["mlflow"], needs: &["server", "ui"], ..SERVER },
+    ServingProgram { modules: &["http.server"], ..SERVER },
     // Without the option it goes on in the background, and the container ends.
-    Server {
+    ServingProgram {
         programs: &["nginx"],
         needs: &["daemon off;", "daemon off"],
         unless: &["t", "T", "s"],
         ..SERVER
     },
-    Server {
+    ServingProgram {
         programs: &["alloydb-auth-proxy", "cloud-sql-proxy", "cloud_sql_proxy"],
         images: &["/alloydb-auth-proxy", "/cloud-sql-proxy"],
         unless: &["completion", "quitquitquit", "shutdown", "wait"],
         ..SERVER
     },
-    Server {
+    ServingProgram {
         programs: &["envoy"],
         images: &["/envoyproxy/envoy"],
         unless: &["hot-restart-version", "mode"],
         is_asked: true,
         ..SERVER
     },
-    Server {
+    ServingProgram {
         programs: &["fluent-bit", "td-agent-bit"],
         images: &["/aws-for-fluent-bit", "/fluent-bit"],
         unless: &["D", "d", "daemon", "dry-run"],
         ..SERVER
     },
-    Server {
+    ServingProgram {
         programs: &["fluentd"],
         images: &["/fluent/fluentd"],
         unless: &["d", "daemon", "dry-run", "s", "setup"],
         ..SERVER
     },
-    Server {
+    ServingProgram {
         programs: &["filebeat"],
         unless: &["enroll", "export", "keystore", "modules", "once", "setup", "test"],
         ..SERVER
     },
-    Server {
+    ServingProgram {
         programs: &["promtail"],
         images: &["/promtail"],
         unless: &["check-syntax", "dry-run", "inspect", "stdin"],
         ..SERVER
     },
-    Server {
+    ServingProgram {
         programs: &["vector"],
         images: &["/timberio/vector"],
         unless: &[
@@ -99,7 +99,7 @@ const SERVERS: &[Server] = &[
         ],
         ..SERVER
     },
-    Server {
+    ServingProgram {
         programs: &["otelcol", "otelcol-contrib", "otelcol-k8s"],
         images: &[
             "/opentelemetry-collector",
@@ -109,21 +109,21 @@ const SERVERS: &[Server] = &[
         unless: &["components", "print-config", "v", "validate"],
         ..SERVER
     },
-    Server {
+    ServingProgram {
         programs: &["prometheus", "pushgateway"],
         images: &["/prom/prometheus", "/prom/pushgateway", "/prometheus/prometheus"],
         unless: &["web.enable-lifecycle"],
         ..SERVER
     },
-    Server {
+    ServingProgram {
         programs: &["dcgm-exporter", "node_exporter", "nvidia_gpu_exporter", "statsd_exporter"],
         images: &["/dcgm-exporter", "/node-exporter", "/statsd-exporter"],
         ..SERVER
     },
-    Server { programs: &["oauth2-proxy", "oauth2_proxy"], images: &["/oauth2-proxy"], ..SERVER },
-    Server { programs: &["dockerd", "dockerd-entrypoint.sh"], unless: &["validate"], ..SERVER },
-    Server { programs: &["vllm"], needs: &["serve"], ..SERVER },
-    Server { modules: &["vllm.entrypoints.openai.api_server"], ..SERVER },
+    ServingProgram { programs: &["oauth2-proxy", "oauth2_proxy"], images: &["/oauth2-proxy"], ..SERVER },
+    ServingProgram { programs: &["dockerd", "dockerd-entrypoint.sh"], unless: &["validate"], ..SERVER },
+    ServingProgram { programs: &["vllm"], needs: &["serve"], ..SERVER },
+    ServingProgram { modules: &["vllm.entrypoints.openai.api_server"], ..SERVER },
 ];
 
 /// How a container came to be a server that never ends.
@@ -143,7 +143,7 @@ pub(super) fn serves(command: &Command) -> Option<Served> {
     let program = base_name(words.next()?);
     let is_module = is_python(program) && words.clone().next() == Some("-m");
     let module = is_module.then(|| words.nth(1)).flatten();
-    let is_it = |server: &&Server| {
+    let is_it = |server: &&ServingProgram| {
         module.map_or_else(|| server.programs.contains(&program), |module| server.modules.contains(&module))
     };
     SERVERS.iter().find(is_it)?.runs(words)
@@ -179,7 +179,7 @@ fn split(image: &str) -> (&str, &str) {
     }
 }
 
-impl Server {
+impl ServingProgram {
     /// Tells whether it serves with these words behind its name.
     fn runs<'w>(&self, words: impl Iterator<Item = &'w str>) -> Option<Served> {
         let (mut is_complete, mut takes_value) = (self.needs.is_empty(), false);

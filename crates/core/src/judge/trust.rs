@@ -32,7 +32,7 @@ pub(super) enum Trust {
 /// looked up.
 #[must_use]
 pub(crate) fn wanted(policy: &Policy, object: &Value, namespace: &str, user: &str) -> Option<WantedParent> {
-    let (kind, owner) = (Kind::from_object(object)?, Owner::from_object(&Part::root(object))?);
+    let (kind, owner) = (Kind::from_object(object)?, OwnerReference::from_object(&Part::root(object))?);
     is_trusted(policy, user, kind, &owner).then(|| owner.wanted(namespace)).flatten()
 }
 
@@ -43,7 +43,7 @@ pub(super) fn trust(
     request: &Request<'_>,
     workload: &Workload<'_>,
 ) -> Trust {
-    let (Some(user), Some(owner)) = (request.user, Owner::from_object(&workload.object)) else {
+    let (Some(user), Some(owner)) = (request.user, OwnerReference::from_object(&workload.object)) else {
         return Trust::None;
     };
     if !is_trusted(policy, user, workload.kind, &owner) {
@@ -60,7 +60,7 @@ pub(super) fn trust(
 /// an operator writes. Nothing if the maker does not look like an operator.
 #[must_use]
 pub(crate) fn advice(policy: &Policy, object: &Value, user: &str) -> Option<String> {
-    let (kind, owner) = (Kind::from_object(object)?, Owner::from_object(&Part::root(object))?);
+    let (kind, owner) = (Kind::from_object(object)?, OwnerReference::from_object(&Part::root(object))?);
     let parent = owner.kind().filter(|parent| parent.makes(kind))?;
     if !user.starts_with("system:serviceaccount:") {
         return None;
@@ -80,14 +80,14 @@ pub(crate) fn advice(policy: &Policy, object: &Value, user: &str) -> Option<Stri
 }
 
 /// The reference to the owner that is the controller of an object.
-struct Owner<'a> {
+struct OwnerReference<'a> {
     api_version: &'a str,
     kind: &'a str,
     name: &'a str,
     uid: &'a str,
 }
 
-impl<'a> Owner<'a> {
+impl<'a> OwnerReference<'a> {
     /// Returns the controller of an object. The API server accepts one at most.
     fn from_object(object: &Part<'a>) -> Option<Self> {
         let owners = object.at(&["metadata", "ownerReferences"]);
@@ -125,7 +125,7 @@ fn is_listed(policy: &Policy, user: &str) -> bool {
 }
 
 /// Tells whether an account is trusted with an object of this kind for this owner, if the owner exists.
-fn is_trusted(policy: &Policy, user: &str, kind: Kind, owner: &Owner<'_>) -> bool {
+fn is_trusted(policy: &Policy, user: &str, kind: Kind, owner: &OwnerReference<'_>) -> bool {
     if !is_listed(policy, user) {
         return false;
     }

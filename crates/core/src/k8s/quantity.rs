@@ -9,7 +9,7 @@ mod suffix;
 use std::cmp::Ordering;
 
 use long::{Digits, Long};
-use suffix::{Parts, split, suffix};
+use suffix::{QuantityParts, split, suffix};
 
 use crate::text::value::Value;
 
@@ -105,7 +105,11 @@ impl Quantity {
     }
 
     /// Parses what does not fit an `int64`: many digits, places below nano, fractions of `Ki` etc.
-    fn parse_long(parts: &Parts<'_>, mut family: Family, exponent: i32) -> Result<Self, QuantityError> {
+    fn parse_long(
+        parts: &QuantityParts<'_>,
+        mut family: Family,
+        exponent: i32,
+    ) -> Result<Self, QuantityError> {
         if !parts.has_digits {
             return Err(QuantityError::Number);
         }

@@ -254,7 +254,7 @@ impl Driver {
         if let Some(authority) = sign {
             match authority
                 .sign(&self.settings.names, self.now(), self.settings.lifetimes.leaf)
-                .map_err(Trouble::from)
+                .map_err(NotServed::from)
                 .and_then(|leaf| self.serve(leaf))
             {
                 Ok(()) => {}
@@ -341,7 +341,7 @@ impl Driver {
         }
     }
 
-    fn serve(&mut self, leaf: Leaf) -> Result<(), Trouble> {
+    fn serve(&mut self, leaf: Leaf) -> Result<(), NotServed> {
         self.identity.replace(leaf.certificate_pem().as_bytes(), leaf.key_pem().as_bytes())?;
         self.metrics.certificate_step("sign");
         let until =
@@ -412,7 +412,7 @@ impl Driver {
 
 /// Why a new certificate is not served.
 #[derive(Debug, thiserror::Error)]
-enum Trouble {
+enum NotServed {
     #[error("sign a certificate")]
     Sign(#[from] AuthorityError),
     #[error("load it")]

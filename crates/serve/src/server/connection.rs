@@ -46,12 +46,12 @@ pub(super) enum ServerStage {
 }
 
 /// A body that records when it is complete.
-struct Watched {
+struct WatchedBody {
     body: Incoming,
     incomplete: Option<Incomplete>,
 }
 
-impl http_body::Body for Watched {
+impl http_body::Body for WatchedBody {
     type Data = Bytes;
     type Error = hyper::Error;
 
@@ -116,7 +116,7 @@ pub(super) async fn serve<IO>(
             && (once || request.headers().contains_key(header::TRANSFER_ENCODING));
         let mut request = request.map(|body| {
             let incomplete = Some(incomplete).filter(|_| !http_body::Body::is_end_stream(&body));
-            Body::new(Watched { body, incomplete })
+            Body::new(WatchedBody { body, incomplete })
         });
         request.extensions_mut().insert(source);
         let answer = router.clone().call(request);

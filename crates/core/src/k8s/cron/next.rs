@@ -13,7 +13,7 @@ impl Fields {
         if self.minute << 1 == 0 || self.hour << 1 == 0 || self.month << 1 == 0 {
             return None;
         }
-        let mut clock = Clock { second: after + 1, zone };
+        let mut clock = ZonedClock { second: after + 1, zone };
         let last_year = clock.civil()?.year() + 5;
         // Whether a field has changed, and all smaller ones were reset.
         let mut moved = false;
@@ -89,13 +89,13 @@ impl Fields {
 }
 
 /// A time in a zone, with the arithmetic of Go.
-struct Clock<'z> {
+struct ZonedClock<'z> {
     /// Seconds since 1970.
     second: i64,
     zone: &'z TimeZone,
 }
 
-impl Clock<'_> {
+impl ZonedClock<'_> {
     fn offset(&self, second: i64) -> Option<Offset> {
         Some(self.zone.to_offset(Timestamp::from_second(second).ok()?))
     }

@@ -25,7 +25,7 @@ pub(super) fn suffix(text: &str) -> Result<(Family, i32), QuantityError> {
 }
 
 /// The parts of a text.
-pub(super) struct Parts<'t> {
+pub(super) struct QuantityParts<'t> {
     pub(super) negative: bool,
     /// Digits before the point, without leading zeros; `0` if there are none.
     pub(super) whole: &'t str,
@@ -35,13 +35,13 @@ pub(super) struct Parts<'t> {
     pub(super) has_digits: bool,
 }
 
-impl Parts<'_> {
+impl QuantityParts<'_> {
     pub(super) fn all_digits(&self) -> impl DoubleEndedIterator<Item = u8> {
         self.whole.bytes().chain(self.fraction.bytes()).map(|byte| byte - b'0')
     }
 }
 
-pub(super) fn split(text: &str) -> Result<Parts<'_>, QuantityError> {
+pub(super) fn split(text: &str) -> Result<QuantityParts<'_>, QuantityError> {
     if text.is_empty() {
         return Err(QuantityError::Format);
     }
@@ -59,7 +59,7 @@ pub(super) fn split(text: &str) -> Result<Parts<'_>, QuantityError> {
         return Err(QuantityError::Format);
     }
     let has_digits = number.len() < unsigned.len() || !whole.is_empty() || !fraction.is_empty();
-    Ok(Parts {
+    Ok(QuantityParts {
         negative: text.starts_with('-'),
         whole: if whole.is_empty() { "0" } else { whole },
         fraction,

@@ -11,7 +11,7 @@ use jobgate_core::text::value::Value;
 
 /// The command line of a Deployment.
 #[derive(clap::Parser)]
-struct Program {
+struct DeploymentCommand {
     #[command(subcommand)]
     command: ContainerCommand,
 }
@@ -30,8 +30,8 @@ pub(crate) fn serve_arguments(deployment: &Value) -> Result<Serve, String> {
     let arguments = container["args"].as_array().map(Vec::as_slice).unwrap_or_default();
     let arguments = arguments.iter().filter_map(Value::as_str).map(str::to_owned);
     let all = std::iter::once("jobgate".to_owned()).chain(arguments);
-    match Program::try_parse_from(all) {
-        Ok(Program { command: ContainerCommand::Serve(serve) }) => Ok(*serve),
+    match DeploymentCommand::try_parse_from(all) {
+        Ok(DeploymentCommand { command: ContainerCommand::Serve(serve) }) => Ok(*serve),
         Err(error) if error.kind() == ErrorKind::InvalidSubcommand => {
             Err("the container does not run `jobgate serve`".to_owned())
         }
