@@ -18,6 +18,8 @@
 //! Endpoints: one training Job at `/mutate` and at `/validate`. What all rules cost of the server's time, against a policy
 //! that ignores all but the six that Jobgate is for; and how many reviews it answers, against `typed`.
 //!
+//! Templates: one PyTorchJob. What it costs to validate its templates, against a policy without that rule.
+//!
 //! Other kinds: one object of each, with the pod template of a Job, and no goal.
 //!
 //! Memory and start: the real binary, `jobgate serve` with a certificate in files and without a cluster.
@@ -95,6 +97,7 @@ fn main() -> ExitCode {
     );
     let mut missed = throughput(&plan, &mut out);
     missed.extend(endpoints(&plan, &mut out));
+    missed.extend(templates(&plan, &mut out));
     other_kinds(&plan, &mut out);
     missed.extend(process(&plan, &mut out));
     if !given("--bench") || given("--no-goals") {
@@ -837,6 +840,91 @@ fn training() -> Value {
     job
 }
 
+/// A server, and what it answers to one request.
+type Learned = (SocketAddr, Arc<Vec<Exchange>>);
+
+/// Asks a server once, which must allow the request.
+fn ask_once(client: &Runtime, tls: &TlsConnector, address: SocketAddr, request: &[u8]) -> Learned {
+    let answer = client.block_on(async {
+        Client::connect(address, tls).await.unwrap().call(request).await.unwrap().to_vec()
+    });
+    let said: Value = serde_json::from_slice(&answer).expect("an answer is JSON");
+    assert!(said["response"]["allowed"] == true, "{said}");
+    (address, Arc::new(vec![Exchange { request: request.to_vec(), answer }]))
+}
+
+/// Loads servers in turns, so that what changes on the machine meanwhile is the same for all.
+fn in_turns<const N: usize>(
+    plan: &Plan,
+    client: &Runtime,
+    tls: &TlsConnector,
+    connections: usize,
+    servers: &[Learned; N],
+) -> [Vec<Load>; N] {
+    let mut rounds: [Vec<Load>; N] = std::array::from_fn(|_| Vec::new());
+    for round in 0..plan.rounds {
+        for which in (0..N).map(|turn| (round + turn) % N) {
+            let (address, exchanges) = &servers[which];
+            let one = load(*address, tls, connections, exchanges, plan.warm_up, plan.round);
+            rounds[which].push(client.block_on(one));
+        }
+    }
+    rounds
+}
+
+/// The most that `pod-template-valid` may add to the processor time of a review on `/validate`, and on `/mutate`, where it runs
+/// only if something is denied.
+const TEMPLATES: [(Endpoint, f64); 2] = [(Endpoint::Mutate, 1.03), (Endpoint::Validate, 1.1)];
+
+/// Reviews a PyTorchJob with the pods of the training Job, with all rules and without the one that validates its templates.
+fn templates(plan: &Plan, out: &mut String) -> Vec<String> {
+    let threads = |name| Builder::new_multi_thread().thread_name(name).enable_all().build().unwrap();
+    let (server, client) = (threads(SERVER_THREAD), threads("client"));
+    let made = Development::generate().unwrap();
+    let tls = tls(&made.ca);
+    let webhook =
+        |policy: Policy| start(&server, &made, |metrics| Webhook::new(policy, Claims::off(), metrics, today));
+    let all = Policy::default();
+    let others: Vec<&str> =
+        all.rules().iter().map(|rule| &*rule.id).filter(|id| *id != "pod-template-valid").collect();
+    let (without, _running) = webhook(only(&others));
+    let (all, _running) = webhook(all.clone());
+    let mut job = training();
+    let mut template = job["spec"]["template"].take();
+    template["spec"]["containers"][0]["name"] = "pytorch".into();
+    let kind = Kind::named("kubeflow.org", "PyTorchJob").expect("a kind that is judged");
+    let object = json!({
+        "apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": job["metadata"].take(),
+        "spec": {
+            "runPolicy": {"activeDeadlineSeconds": 86400, "cleanPodPolicy": "Running"},
+            "pytorchReplicaSpecs": {"Worker": {"replicas": 4, "restartPolicy": "OnFailure", "template": template}},
+        },
+    });
+    let _ = writeln!(
+        out,
+        "\none PyTorchJob of {} bytes, against a policy without pod-template-valid",
+        object.to_string().len()
+    );
+    let _ = writeln!(out, "endpoint   conns  CPU µs, all rules  against without");
+    let mut missed = Vec::new();
+    for (endpoint, most) in TEMPLATES {
+        let request = review(2, endpoint, kind, &object);
+        let servers = [all, without].map(|address| ask_once(&client, &tls, address, &request));
+        let rounds = in_turns(plan, &client, &tls, 8, &servers);
+        let cpu = |load: &Load| load.cpu.as_secs_f64() * 1e6;
+        let ratio = median(rounds[0].iter().zip(&rounds[1]).map(|(all, one)| cpu(all) / cpu(one)).collect());
+        let each = median(rounds[0].iter().map(cpu).collect());
+        let _ = writeln!(out, "{:<9} {:>6} {each:>18.1} {ratio:>16.2}", endpoint.path(), 8);
+        if ratio > most {
+            missed.push(format!(
+                "{ratio:.2} times the processor time without pod-template-valid, {}, goal {most}",
+                endpoint.path()
+            ));
+        }
+    }
+    missed
+}
+
 /// Reviews one training Job at each endpoint: with all rules, with those of the mission, and by the handler that a
 /// user would write.
 fn endpoints(plan: &Plan, out: &mut String) -> Vec<String> {
@@ -859,23 +947,9 @@ fn endpoints(plan: &Plan, out: &mut String) -> Vec<String> {
     let mut missed = Vec::new();
     for (endpoint, most, least) in [(Endpoint::Mutate, 1.15, 1.3), (Endpoint::Validate, 1.7, 1.0)] {
         let request = review(2, endpoint, Kind::JOB, &job);
-        let learned = [all, mission, typed].map(|address| {
-            let answer = client.block_on(async {
-                Client::connect(address, &tls).await.unwrap().call(&request).await.unwrap().to_vec()
-            });
-            let said: Value = serde_json::from_slice(&answer).expect("an answer is JSON");
-            assert!(said["response"]["allowed"] == true, "{endpoint:?}: {said}");
-            (address, Arc::new(vec![Exchange { request: request.clone(), answer }]))
-        });
+        let servers = [all, mission, typed].map(|address| ask_once(&client, &tls, address, &request));
         for connections in [8, 64] {
-            let mut rounds: [Vec<Load>; 3] = Default::default();
-            for round in 0..plan.rounds {
-                for which in (0..3).map(|turn| (round + turn) % 3) {
-                    let (address, exchanges) = &learned[which];
-                    let one = load(*address, &tls, connections, exchanges, plan.warm_up, plan.round);
-                    rounds[which].push(client.block_on(one));
-                }
-            }
+            let rounds = in_turns(plan, &client, &tls, connections, &servers);
             let pairs = |other: usize, of: fn(&Load) -> f64| {
                 median(rounds[0].iter().zip(&rounds[other]).map(|(all, one)| of(all) / of(one)).collect())
             };
