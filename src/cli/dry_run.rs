@@ -1,6 +1,9 @@
 //! `jobgate dry-run`: predicts how an API server with the webhook would answer files.
 
 #[cfg(feature = "serve")]
+mod pods;
+
+#[cfg(feature = "serve")]
 use std::cell::Cell;
 use std::io::{self, BufWriter, Write};
 
@@ -87,6 +90,7 @@ pub fn run(args: &DryRun, color: bool) -> anyhow::Result<Exit> {
     let mut against = lint::against_in(&old.files, &options).context("read the objects that exist")?;
     #[cfg(feature = "serve")]
     let looked = connection
+        .as_ref()
         .map(|connection| connection.read(&inputs.files, &options, &facts, &mut against))
         .transpose()?;
     #[cfg(feature = "serve")]
@@ -94,11 +98,16 @@ pub fn run(args: &DryRun, color: bool) -> anyhow::Result<Exit> {
     #[cfg(not(feature = "serve"))]
     let (claims, mut unjudged) = (None, None::<Vec<report::Unjudged>>);
     let keep_objects = matches!(args.output, Some(Output::Yaml | Output::Json));
+    #[cfg(feature = "serve")]
+    let keep_pods = args.try_pods;
+    #[cfg(not(feature = "serve"))]
+    let keep_pods = false;
     let question = lint::DryRun {
         strict: args.validate == Validate::Strict,
         against: &against,
         cluster: claims.as_ref(),
         keep_objects,
+        keep_pods,
     };
     let options = Options { dry_run: Some(question), ..options };
     let mut linted = watched(reporting.quiet, &progress, inputs.files.len(), || {
@@ -106,26 +115,43 @@ pub fn run(args: &DryRun, color: bool) -> anyhow::Result<Exit> {
     });
     take_unread(&inputs, &mut linted);
     linted.report.unjudged.extend(unjudged.take().into_iter().flatten());
+    #[cfg(feature = "serve")]
+    if let Some(connection) = connection.filter(|_| args.try_pods) {
+        pods::try_all(&connection, &inputs.files, &namespace, &mut linted.report)?;
+    }
     settings.add_to(&mut linted.report, inputs.excluded);
     reporting.arrange(&mut linted.report);
+    write(args, &settings, &linted, color)?;
+    settings.announce(reporting)?;
+    #[cfg(feature = "serve")]
+    if args.cluster && !args.try_pods && !reporting.quiet && human && has_pods(&linted.report) {
+        say::say(
+            "note: the cluster was not asked about the pods of these objects: `--try-pods` asks, with the right to create pods",
+        )?;
+    }
+    let complete = print_problems(&inputs, &linted)?;
+    Ok(settings.exit(reporting, &linted.report, complete))
+}
+
+/// Writes the report, and what is asked for instead of it.
+fn write(args: &DryRun, settings: &RunSettings, linted: &Linted, color: bool) -> anyhow::Result<()> {
+    let reporting = &args.judging.reporting;
     let file = reporting.output_file.as_deref();
     let options = settings.options(reporting, color);
     match args.output {
         Some(output) => {
             let color_errors = color && say::is_seen();
             let options = settings.options(reporting, color_errors);
-            to_file_or(file, &mut say::stream().lock(), |out| to_people(&options, &linted, false, out))?;
+            to_file_or(file, &mut say::stream().lock(), |out| to_people(&options, linted, false, out))?;
             let mut out = BufWriter::new(io::stdout().lock());
-            unless_closed(print(output, color, &linted, &mut out).and_then(|()| out.flush()))?;
+            unless_closed(print(output, color, linted, &mut out).and_then(|()| out.flush()))?;
         }
         None if reporting.format == Format::Human => {
-            to_file_or(file, &mut io::stdout().lock(), |out| to_people(&options, &linted, true, out))?;
+            to_file_or(file, &mut io::stdout().lock(), |out| to_people(&options, linted, true, out))?;
         }
         None => settings.write(reporting, &linted.report, color)?,
     }
-    settings.announce(reporting)?;
-    let complete = print_problems(&inputs, &linted)?;
-    Ok(settings.exit(reporting, &linted.report, complete))
+    Ok(())
 }
 
 /// A cluster to read.
@@ -153,7 +179,7 @@ impl DryRunConnection {
     /// # Errors
     /// The API server cannot be reached, or goes away: whoever asks for its answer must not get ours alone.
     fn read(
-        self,
+        &self,
         files: &[lint::Input],
         options: &Options<'_>,
         facts: &lint::Claims,
@@ -169,16 +195,8 @@ impl DryRunConnection {
             .chain(named.iter().cloned().map(Wanted::Fact))
             .chain(namespaces.iter().cloned().map(Wanted::Namespace))
             .collect();
-        let (total, done) = (wanted.len(), Cell::new(0_usize));
-        let show = say::is_seen();
-        let progress = || {
-            done.set(done.get() + 1);
-            if show {
-                let _ =
-                    write!(say::stream(), "\r\u{1b}[Kreading the cluster: {} of {total} objects", done.get());
-            }
-        };
-        let mut found = self.runtime.block_on(cluster::snapshot(client, wanted, progress));
+        let line = ProgressLine::new("reading the cluster", wanted.len(), "objects");
+        let mut found = self.runtime.block_on(cluster::snapshot(client, wanted, || line.advance()));
         if named.iter().any(|wanted| matches!(wanted.kind, FactKind::Runtime(_))) && !found.broken {
             // Only the runtimes have the claims that their pods use.
             let more = lint::mentioned(files, options, facts, Some(&found.claims)).facts;
@@ -186,9 +204,7 @@ impl DryRunConnection {
             found.add(self.runtime.block_on(cluster::snapshot(client, more, || {})));
         }
         let excluded = self.runtime.block_on(cluster::excluded(client, &namespaces));
-        if show && total > 0 {
-            write!(say::stream(), "\r\u{1b}[K")?;
-        }
+        line.end()?;
         if found.broken {
             bail!("{} stopped answering: {}", self.connection.server, found.problems.join("; "));
         }
@@ -203,6 +219,45 @@ impl DryRunConnection {
         let unknown = found.problems.into_iter().map(Unjudged::unknown);
         Ok((found.claims, unknown.chain(excluded).collect()))
     }
+}
+
+/// A line on a terminal that says how far something is.
+#[cfg(feature = "serve")]
+struct ProgressLine {
+    doing: &'static str,
+    total: usize,
+    what: &'static str,
+    done: Cell<usize>,
+    is_seen: bool,
+}
+
+#[cfg(feature = "serve")]
+impl ProgressLine {
+    fn new(doing: &'static str, total: usize, what: &'static str) -> Self {
+        Self { doing, total, what, done: Cell::new(0), is_seen: say::is_seen() }
+    }
+
+    fn advance(&self) {
+        self.done.set(self.done.get() + 1);
+        if self.is_seen {
+            let Self { doing, total, what, done, .. } = self;
+            let _ = write!(say::stream(), "\r\u{1b}[K{doing}: {} of {total} {what}", done.get());
+        }
+    }
+
+    /// Removes the line.
+    fn end(self) -> io::Result<()> {
+        if self.is_seen && self.total > 0 {
+            write!(say::stream(), "\r\u{1b}[K")?;
+        }
+        Ok(())
+    }
+}
+
+/// Tells whether an object would be stored, of which pods are then made.
+#[cfg(feature = "serve")]
+fn has_pods(report: &Report) -> bool {
+    report.answers.iter().any(|answered| answered.answer.outcome.is_allowed())
 }
 
 /// Ignores a closed pipe: `jobgate dry-run | head` is not a failure.

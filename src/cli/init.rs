@@ -123,7 +123,8 @@ impl RepositoryInventory {
         }
         // A dry run has an answer for each object, with its place.
         let against = Against::default();
-        let question = DryRun { strict: true, against: &against, cluster: None, keep_objects: false };
+        let question =
+            DryRun { strict: true, against: &against, cluster: None, keep_objects: false, keep_pods: false };
         let options = Options { dry_run: Some(question), ..options };
         let answers = lint::lint(&inputs.files, &policy, &facts, &options).report.answers;
         for answered in answers {

@@ -37,6 +37,8 @@ pub use fixing::{Change, Fixing, Sink, Unwritten};
 pub use input::{Exclusions, Inputs, Unreadable, collect, collect_some, collect_without};
 pub(crate) use jobgate_lint::place::nothing_in;
 #[cfg(feature = "serve")]
+pub(crate) use jobgate_lint::place::order;
+#[cfg(feature = "serve")]
 pub(crate) use mentioned::{Mentioned, mentioned};
 pub use merge::{Linted, lint};
 pub use options::{MAX_FILE_SIZE, Options, Progress, Rendering, TIMEOUTS, Values};

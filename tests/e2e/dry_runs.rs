@@ -2,10 +2,12 @@
 
 use std::io::Write as _;
 use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 use jobgate::text::value::{Value, json};
 
-use crate::manifests::{endless, gpu_job, job, over};
+use crate::manifests::{endless, gpu_job, job, over, pytorch_job};
+use crate::process::eventually;
 use crate::scenario::{Place, Scenario};
 
 pub(crate) const SCENARIOS: &[Scenario] = &[
@@ -13,6 +15,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     Scenario::new("dry_run_is_denied_as_the_server_denies", is_denied_alike),
     Scenario::new("dry_run_is_refused_as_the_server_refuses", is_refused_alike),
     Scenario::new("dry_run_of_an_update_asks_the_cluster", asks_the_cluster),
+    Scenario::new("dry_run_tries_the_pods_on_the_cluster", tries_the_pods),
     Scenario::new("dry_run_says_which_namespaces_the_registration_excludes", says_what_is_excluded),
 ];
 
@@ -97,6 +100,73 @@ fn asks_the_cluster(place: &Place<'_>) {
     let told = |object: &Value| String::from_utf8(run(place, &cluster, object).stderr).expect("text");
     assert!(told(&lost).contains("the namespace `nowhere` does not exist"), "{}", told(&lost));
     assert_eq!(told(&changed), "");
+}
+
+/// Validation, Pod Security, a quota and the rights of the caller have their say, and nothing is stored.
+fn tries_the_pods(place: &Place<'_>) {
+    let file = |user: &str| place.cluster.kubeconfig_of(user).to_str().expect("a path").to_owned();
+    let report = |user: &str, arguments: &[&str], object: &Value| {
+        let kubeconfig = file(user);
+        let all = [&["--cluster", "--kubeconfig", &kubeconfig, "--format", "json"], arguments].concat();
+        let output = run(place, &all, object);
+        serde_json::from_slice::<Value>(&output.stdout)
+            .unwrap_or_else(|_| panic!("a report: {}", String::from_utf8_lossy(&output.stderr)))
+    };
+    let refused = |object: &Value| {
+        let report = report("admin", &["--try-pods"], object);
+        let findings = report["findings"].as_array().cloned().unwrap_or_default();
+        let of_pods = findings.into_iter().filter(|finding| finding["rule"] == "pod-refused");
+        (report["verdicts"][0]["verdict"].clone(), of_pods.collect::<Vec<_>>())
+    };
+    for object in [job("a", json!({})), pytorch_job("a", json!({}))] {
+        let (verdict, refused) = refused(&object);
+        assert_eq!((verdict, refused), (json!("allowed, patched"), Vec::new()), "{object}");
+    }
+    let (hard, used) = (json!({"requests.cpu": "1"}), json!({"requests.cpu": "0"}));
+    let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": hard}});
+    place.create(&quota).ok();
+    // Nothing else counts what is used.
+    let status = json!({"status": {"hard": hard, "used": used}}).to_string();
+    place
+        .kubectl(&["patch", "resourcequota", "q", "--subresource=status", "--type=merge", "-p", &status])
+        .ok();
+    let cpus = json!({"limits": {"cpu": "2", "memory": "1Gi"}});
+    let containers =
+        json!([{"name": "pytorch", "image": "registry.example.com/trainer:1.4", "resources": cpus}]);
+    let template = json!({"template": {"spec": {"containers": containers}}});
+    let large = pytorch_job("a", json!({"spec": {"pytorchReplicaSpecs": {"Worker": template}}}));
+    // The API server learns of a quota a moment later.
+    let worker = eventually(Duration::from_secs(20), || {
+        let (verdict, found) = refused(&large);
+        assert_eq!(verdict, "allowed, patched", "the object is stored");
+        let has_quota = |finding: &Value| finding["message"].to_string().contains("exceeded quota: q");
+        found.iter().find(|finding| has_quota(finding)).cloned().ok_or_else(|| format!("{found:?}"))
+    });
+    let worker = worker.expect("a finding");
+    assert_eq!(
+        (&worker["level"], &worker["path"]),
+        (&json!("warn"), &json!("spec.pytorchReplicaSpecs.Worker.template"))
+    );
+    let restricted =
+        ["label", "namespace", &place.namespace, "pod-security.kubernetes.io/enforce=restricted"];
+    place.cluster.admin.run(&restricted, "").ok();
+    let found = eventually(Duration::from_secs(20), || {
+        let (verdict, found) = refused(&job("a", json!({})));
+        assert_eq!(verdict, "allowed, patched", "the object is stored");
+        let is_told =
+            found.iter().any(|finding| finding["message"].to_string().contains("violates PodSecurity"));
+        if is_told { Ok(found) } else { Err(format!("{found:?}")) }
+    });
+    let found = found.expect("a finding");
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(found[0]["level"], "deny");
+    assert_eq!(place.kubectl(&["get", "pods", "-o", "json"]).json()["items"], json!([]), "nothing is stored");
+    // Who may not create pods gets no answer, and is told so; who did not ask is told so, too.
+    let report = report("watcher", &["--try-pods"], &job("a", json!({})));
+    assert!(report["unjudged"].to_string().contains("you may not create pods"), "{report}");
+    let kubeconfig = file("admin");
+    let output = run(place, &["--cluster", "--kubeconfig", &kubeconfig], &job("a", json!({})));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("--try-pods"), "{output:?}");
 }
 
 /// The gate asks about this place, and never about the system's namespaces or those of nobody.

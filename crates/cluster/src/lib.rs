@@ -40,6 +40,7 @@ mod live;
 mod mirror;
 mod objects;
 mod parents;
+mod pods;
 pub mod publish;
 mod rate;
 mod resource;
@@ -60,6 +61,7 @@ use tokio::time::{Instant, timeout};
 pub use self::client::{ClientError, Connection, client_in_cluster, connection, in_cluster, is_own};
 pub use self::excluded::excluded;
 pub use self::mirror::{LONG_ENOUGH, Pause, chance};
+pub use self::pods::{Tried, try_pods};
 pub use self::snapshot::{Snapshot, Wanted, snapshot};
 pub use self::stats::{Stats, Why};
 

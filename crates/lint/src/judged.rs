@@ -103,7 +103,9 @@ pub fn judge(
         report.findings.extend(broken.first.into_iter().map(|(_, located)| located));
         report.findings.sort_unstable_by(place::order);
     }
-    if options.keep_sources && !report.findings.is_empty() {
+    // There may be findings about pods later.
+    let has_pods = report.answers.iter().any(|answered| !answered.pods.is_empty());
+    if options.keep_sources && (has_pods || !report.findings.is_empty()) {
         report.sources.insert(Arc::clone(&subject.input.path), loaded.text());
     }
     let diff = (options.dry_run.is_some() && !edits.is_empty())

@@ -59,4 +59,6 @@ pub struct DryRun<'a> {
     pub cluster: Option<&'a FactTable>,
     /// Whether answers keep the objects as they would be stored.
     pub keep_objects: bool,
+    /// Whether answers have the pods of objects that would be stored.
+    pub keep_pods: bool,
 }

@@ -60,7 +60,7 @@ prop_compose! {
             if fills {
                 let object = ObjectId { api_version: help.clone(), kind: message.clone(), namespace: Some(name.clone()), name: Some(message.clone()) };
                 let source = Some(name.clone());
-                report.answers.push(Answered { location: location.clone(), document: 0, source, object: object.into(), answer: sample::predicted(Predicted::Denied), operator_refuses: true });
+                report.answers.push(Answered { location: location.clone(), document: 0, source, object: object.into(), answer: sample::predicted(Predicted::Denied), operator_refuses: true, pods: Vec::new() });
                 report.holdings.add(&sample::job(&message, 3600 * location.span.len() as i64, 1 + a as i64), &name, &Policy::default());
             }
             let object = ObjectId { api_version: help, kind: message.clone(), namespace: None, name: Some(name) };

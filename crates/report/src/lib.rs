@@ -52,7 +52,8 @@ use jobgate_core::judge::finding::{Finding, Level, Safety};
 use jobgate_core::judge::fold::Named;
 use jobgate_core::judge::rules::RuleSet;
 use jobgate_core::text::lines::{Lines, Position};
-use jobgate_core::text::value::make_room;
+use jobgate_core::text::pointer::Pointer;
+use jobgate_core::text::value::{Value, make_room};
 pub use object::ObjectId;
 pub use place::{first_line, span};
 pub use summary::taken_away;
@@ -148,6 +149,21 @@ pub struct Answered {
     pub answer: Prediction,
     /// Whether the training operator's webhook would reject it.
     pub operator_refuses: bool,
+    /// The pods of its templates, if they were asked for and it would be stored.
+    pub pods: Vec<PodOfTemplate>,
+}
+
+/// A pod that is made of a template, to ask a cluster about.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PodOfTemplate {
+    /// Where the template is.
+    pub location: Location,
+    /// The template in the document.
+    pub template: Pointer,
+    /// The pod, without a namespace.
+    pub pod: Value,
+    /// Whether the cluster refuses it.
+    pub refused: bool,
 }
 
 /// The results of a run.

@@ -191,7 +191,15 @@ pub(super) fn answered() -> Report {
         let source = (outcome == Predicted::Patched).then(|| "train/templates/job.yaml".to_owned());
         let operator_refuses = outcome == Predicted::Patched;
         let object = Arc::clone(&object);
-        report.answers.push(Answered { location, document: 0, source, object, answer, operator_refuses });
+        report.answers.push(Answered {
+            location,
+            document: 0,
+            source,
+            object,
+            answer,
+            operator_refuses,
+            pods: Vec::new(),
+        });
     }
     report
 }

@@ -71,6 +71,9 @@ fn besides(answered: &Answered) -> String {
     if answered.answer.outcome.is_allowed() && answered.operator_refuses {
         text.push_str("; the operator would reject it");
     }
+    if answered.pods.iter().any(|pod| pod.refused) {
+        text.push_str("; its pods would be refused");
+    }
     if let Some(doubt) = answered.answer.doubt {
         text.push_str(&format!("; not filled in: {doubt}"));
     }

@@ -129,7 +129,8 @@ fn description(located: &Located) -> String {
 /// Returns what the webhook would answer for each object when it is created, as JSON.
 fn answers(case: &Case, policy: &Policy, inputs: &[Input], options: &Options<'_>) -> Vec<u8> {
     let against = Against::default();
-    let question = DryRun { strict: true, against: &against, cluster: None, keep_objects: false };
+    let question =
+        DryRun { strict: true, against: &against, cluster: None, keep_objects: false, keep_pods: false };
     let options = Options { dry_run: Some(question), ..*options };
     let report = lint::lint(inputs, policy, &case.facts, &options).report;
     let one = |answered: &Answered| {

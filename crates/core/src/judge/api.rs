@@ -6,6 +6,7 @@ pub mod defaults;
 mod dump;
 mod follows;
 mod known;
+mod made;
 mod once;
 mod place;
 mod schema;
@@ -15,7 +16,7 @@ pub mod validate;
 
 use std::borrow::Cow;
 use std::cell::LazyCell;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use crate::judge::checks::{
     self, API_SERVER, APP_WRAPPER_OPERATOR, FIELD_TYPE, PLACEHOLDER, RAY_OPERATOR, SCHEDULE_NEVER_FIRES,
@@ -32,6 +33,7 @@ use crate::text::pointer::{Pointer, Token};
 use crate::text::value::Value;
 pub use known::prefer_denials;
 use known::{KnownPlaces, keep_items};
+pub use made::{MadePod, made_pods};
 use stored::Stored;
 use validate::{Cause, Reason};
 
@@ -244,8 +246,20 @@ pub(crate) struct RefusedPod {
 /// Returns why the API server refuses the pods or Jobs that are made of the templates in a custom resource. What a placeholder
 /// stands for is not known. Pointers are those in the object.
 pub(crate) fn refused_pods(kind: Kind, object: &Value) -> Vec<RefusedPod> {
-    let refused = validate::pods_refused(kind, object);
-    let who = if kind.made.is_refused_first { VOLCANO_OPERATOR } else { PODS };
+    let mut refused = validate::pods_refused(kind, object);
+    if refused.wrong.is_empty() && refused.missing.is_empty() {
+        return Vec::new();
+    }
+    // What the schema of the resource refuses is no pod yet.
+    let schema = structure::check(object, ObjectReading::Body { strict: false });
+    let is_wrong = |finding: &Finding| {
+        finding.level == Level::Deny && [API_SERVER, FIELD_TYPE].contains(&&*finding.rule)
+    };
+    let before: HashSet<Pointer> = schema.into_iter().filter(is_wrong).map(|finding| finding.path).collect();
+    for causes in [&mut refused.wrong, &mut refused.missing] {
+        causes.retain(|cause| !before.contains(&cause.path));
+    }
+    let who = if kind.made.is_refused_first { validate::operator_check(Some(kind)) } else { PODS };
     let findings = |causes, is_missing| {
         let causes = once::once(causes, object);
         causes

@@ -33,6 +33,8 @@ pub const FIELD_TYPE: &str = "field-type";
 pub const KNOWN_KIND: &str = "known-kind";
 /// A field has a placeholder instead of a value.
 pub const PLACEHOLDER: &str = "placeholder";
+/// The API server that was asked refuses the pods of a template.
+pub const POD_REFUSED: &str = "pod-refused";
 /// An exemption of the policy has ended.
 pub(crate) const ENDED_EXEMPTION: &str = "ended-exemption";
 /// A Jobgate annotation names a rule on which it has no effect.
@@ -139,6 +141,17 @@ pub static CHECKS: &[Check] = &[
                object is also reported as not judged, unless only an image is a placeholder. All \
                placeholders of an object are one finding, which lists some. Replace it with a value, or lint the rendered \
                template: `envsubst < job.yaml | jobgate lint -`.",
+    },
+    Check {
+        id: POD_REFUSED,
+        problem: "Pods that a cluster refuses",
+        summary: "The API server that was asked makes the pods of the template",
+        page: "`jobgate dry-run --cluster --try-pods` sent a pod of the template to the API server, as a dry run \
+               that stores nothing, and it refused the pod: its validation, a webhook for pods, a quota, a \
+               LimitRange or the Pod Security Standard of the namespace. The message is the server's. The \
+               object itself is stored, and its controller then tries to make its pods again and again. An exceeded quota is a \
+               warning, since other pods may end. The pod lacks the labels and the environment that the \
+               controller adds, and was sent with the rights of the caller, not those of the controller.",
     },
     Check {
         id: RAY_OPERATOR,

@@ -42,7 +42,7 @@ pub(super) const MADE: Made = Made {
     overwrites: &["subdomain"],
     volumes: Some(&[]),
     completion_mode: Some("Indexed"),
-    unmade: "JobSet then makes none of its Jobs, and tries again without end",
+    unmade: "JobSet then makes none of its Jobs from this one on, and tries again without end",
     ..CUSTOM.made
 };
 

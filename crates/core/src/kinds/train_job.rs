@@ -21,7 +21,7 @@ pub(super) static TRAIN_JOB: Definition = Definition {
     manager: Some(managers::TRAINER),
     queued_by_kueue: true,
     // No release of the trainer has a TTL.
-    made: Made { unmade: "JobSet then makes none of its Jobs, and tries again without end", ..CUSTOM.made },
+    made: Made { unmade: "JobSet then makes none of its Jobs from this one on, and tries again without end", ..CUSTOM.made },
     schema_of: "Trainer 2.3",
     api: Api::Custom { schema: include_str!("train_job.schema.json"), operator: None },
     finished: Finished::Conditions(&["Complete", "Failed"]),

@@ -41,7 +41,7 @@ pub(super) const RUNTIME: Definition = Definition {
             "shared-memory",
             "spack-install",
         ]),
-        unmade: "JobSet then makes none of the Jobs of a TrainJob, and tries again without end",
+        unmade: "JobSet then makes none of the Jobs of a TrainJob from this one on, and tries again without end",
         ..job_set::MADE
     },
     schema_of: "Trainer 2.3",

@@ -10,7 +10,7 @@ use super::{Depth, DocumentContext, make_room, too_much};
 use crate::objects::Object;
 use crate::options::DryRun;
 use crate::{answers, patches};
-use jobgate_core::judge::api;
+use jobgate_core::judge::api::{self, MadePod};
 use jobgate_core::judge::checks::{
     self, API_SERVER, APP_WRAPPER_OPERATOR, FIELD_TYPE, PLACEHOLDER, SYNTAX, TRAINING_OPERATOR,
     UNKNOWN_FIELD, VOLCANO_OPERATOR,
@@ -20,7 +20,7 @@ use jobgate_core::judge::finding::{Finding, Label, Level, Part, Place, Source};
 use jobgate_core::judge::rule::Needs;
 use jobgate_core::judge::training;
 use jobgate_core::kinds::{
-    Likeness, Workload, each_at, each_inside, has_batch_pod, has_pod, is_other, looks_like_batch,
+    Kind, Likeness, Workload, each_at, each_inside, has_batch_pod, has_pod, is_other, looks_like_batch,
 };
 use jobgate_core::text::lines::Position;
 use jobgate_core::text::patch::Op;
@@ -28,7 +28,7 @@ use jobgate_core::text::pointer::{Pointer, Token};
 use jobgate_core::text::value::Value;
 use jobgate_core::text::yaml::Document;
 use jobgate_report::{
-    Answered, Located, Location, ObjectId, Reason, Related, Report, Unjudged, first_line, span,
+    Answered, Located, Location, ObjectId, PodOfTemplate, Reason, Related, Report, Unjudged, first_line, span,
 };
 
 /// Number of findings from which on room is reserved ahead.
@@ -360,6 +360,7 @@ impl DocumentView<'_> {
         let mut edits = std::mem::take(&mut answer.edits);
         edits.iter_mut().for_each(|op| op.move_below(&object.at));
         self.fills.extend(edits);
+        let pods = if dry_run.keep_pods { self.pods(object, answer.admitted.as_ref()) } else { Vec::new() };
         if !dry_run.keep_objects {
             answer.admitted = None;
         }
@@ -373,12 +374,28 @@ impl DocumentView<'_> {
             object: object_id,
             answer,
             operator_refuses,
+            pods,
         });
         self.placeholders(object, identity, findings.iter());
         for finding in findings {
             self.add(object, identity, finding);
         }
         self.duplicates(object, identity);
+    }
+
+    /// Returns the pods of the templates of an object, as it would be stored.
+    fn pods(&self, object: &Object<'_>, admitted: Option<&Value>) -> Vec<PodOfTemplate> {
+        let Some((kind, admitted)) =
+            admitted.and_then(|admitted| Some((Kind::from_object(admitted)?, admitted)))
+        else {
+            return Vec::new();
+        };
+        let made = api::made_pods(kind, admitted).into_iter().map(|MadePod { template, pod }| {
+            let template = object.at.join(&template);
+            let location = self.context.location(self.span(&template, Part::Key));
+            PodOfTemplate { location, template, pod, refused: false }
+        });
+        made.collect()
     }
 
     pub(super) fn not_an_object(&mut self, value: &Value) {

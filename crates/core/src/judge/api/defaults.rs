@@ -8,7 +8,7 @@ mod pods;
 
 use std::sync::Arc;
 
-pub(super) use pods::with_pods;
+pub(super) use pods::{made_job, made_template, pod_patch, trainer};
 
 use super::schema::{Id, Schema, SchemaRoot, SchemaShape};
 use super::stored::{self, Entries, Stored};

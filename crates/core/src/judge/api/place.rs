@@ -4,8 +4,10 @@ use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher as _};
 
 use crate::judge::fold;
-use crate::text::hash;
+use crate::kinds::EACH;
 use crate::text::pointer::Pointer;
+use crate::text::value::Value;
+use crate::text::{hash, meter};
 
 /// A place: a step from the place around it.
 #[derive(Clone, Copy, Debug)]
@@ -98,4 +100,37 @@ impl<'p> ApiPlace<'p> {
             PlaceStep::Index(index) => around / index,
         }
     }
+}
+
+/// Calls a function with each mapping at a path of a value, and its place; [`EACH`] stands for any item or entry.
+pub(super) fn each_mapping<'v>(
+    around: &ApiPlace<'_>,
+    value: &'v Value,
+    path: &'static [&'static str],
+    found: &mut dyn FnMut(ApiPlace<'_>, &'v Value),
+) {
+    meter::spend(1);
+    let end = path.iter().position(|key| *key == EACH);
+    let (fields, below) = end.map_or((path, None), |end| (&path[..end], Some(&path[end + 1..])));
+    let Some(value) = value_at(value, fields) else { return };
+    let place = around.step(PlaceStep::Fields(fields));
+    match (value, below) {
+        (Value::Object(_), None) => found(place, value),
+        (Value::Object(entries), Some(below)) => {
+            for (key, value) in entries {
+                each_mapping(&place.step(PlaceStep::Key(key)), value, below, found);
+            }
+        }
+        (Value::Array(items), Some(below)) => {
+            for (index, value) in items.iter().enumerate() {
+                each_mapping(&place.step(PlaceStep::Index(index)), value, below, found);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Returns the value at the end of a path of keys.
+pub(super) fn value_at<'v>(value: &'v Value, path: &[&str]) -> Option<&'v Value> {
+    path.iter().try_fold(value, |value, key| value.get(key))
 }

@@ -207,6 +207,11 @@ impl Schema {
         }
     }
 
+    /// Returns the shape of a Job.
+    pub(super) fn job(&self) -> Id {
+        self.job
+    }
+
     /// Returns a shape.
     pub(super) fn shape(&self, id: Id) -> &SchemaShape {
         &self.shapes[usize::from(id.0)]

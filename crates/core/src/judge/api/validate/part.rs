@@ -20,6 +20,13 @@ pub(super) struct ObjectPart<'p, 'v> {
     pub(super) value: Option<&'v Stored<'v>>,
 }
 
+impl<'p, 'v> ObjectPart<'p, 'v> {
+    /// Returns a place of an object that is decoded without what is around it.
+    pub(super) fn at_place(place: ApiPlace<'p>, value: &'v Stored<'v>) -> Self {
+        Self { place, value: Some(value) }
+    }
+}
+
 impl<'v> ObjectPart<'_, 'v> {
     /// Returns the root of an object.
     pub(super) fn root(object: &'v Stored<'v>) -> Self {

@@ -7,9 +7,11 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::cause::{Cause, Causes, Reason};
 use super::part::ObjectPart;
-use super::{custom, env, job, operator, pod, resources, validate};
+use super::{env, job, operator, pod, resources, validate};
 use crate::judge::api::defaults;
-use crate::kinds::{Field, Kind, Mounted, Part, Reference, TEMPLATE, each_at};
+use crate::judge::api::made::own_claims;
+use crate::judge::api::place::{ApiPlace, PlaceStep, each_mapping, value_at};
+use crate::kinds::{Kind, Reference};
 use crate::text::meter;
 use crate::text::pointer::{Pointer, Token};
 use crate::text::value::Value;
@@ -29,21 +31,25 @@ pub(in crate::judge::api) fn pods_refused(kind: Kind, object: &Value) -> Refused
     // The server prunes `null` before a resource is stored.
     let pruned = has_null(object).then(|| without_nulls(object));
     let object = pruned.as_ref().unwrap_or(object);
-    let stored = defaults::with_pods(kind, object);
-    let root = ObjectPart::root(&stored);
     let mut causes = Causes::default();
-    for form in kind.pods.iter().filter(|form| form.template.containers == TEMPLATE.containers) {
-        custom::each(&root, form.at, None, &mut |_, around| match form.is_job() {
-            true if around.is_mapping() => job::job_spec(around, &mut causes),
-            false if around.at(form.template.at).is_mapping() => {
-                pod::template(&around.at(form.template.at), &mut causes);
+    for form in kind.pods.iter().filter(|form| form.template.is_of_kubernetes()) {
+        each_mapping(&ApiPlace::ROOT, object, form.at, &mut |place, around| {
+            if form.is_job() {
+                let job = defaults::made_job(kind, form, around);
+                return job::job_spec(&ObjectPart::at_place(place, &job), &mut causes);
             }
-            _ => {}
+            let Some(template) = value_at(around, form.template.at).filter(|template| template.is_object())
+            else {
+                return;
+            };
+            let template = defaults::made_template(kind, form, template);
+            let place = place.step(PlaceStep::Fields(form.template.at));
+            pod::template(&ObjectPart::at_place(place, &template), &mut causes);
         });
     }
     let mut causes = causes.into_vec();
     if let Some(reference) = &kind.runs_in {
-        causes.extend(overrides_refused(reference, &root, object));
+        causes.extend(overrides_refused(reference, object));
     }
     if !causes.is_empty() {
         // Rare, so that it may take its time.
@@ -51,7 +57,8 @@ pub(in crate::judge::api) fn pods_refused(kind: Kind, object: &Value) -> Refused
         let mut before = validate(&whole);
         before.extend(operator::refusals(&whole));
         let before: HashSet<Pointer> = before.into_iter().map(|known| known.path).collect();
-        causes.retain(|cause| !before.contains(&cause.path) && is_of_pods(kind, object, cause));
+        let own = own_claims(kind, object);
+        causes.retain(|cause| !before.contains(&cause.path) && is_of_pods(kind, &own, object, cause));
     }
     let (missing, wrong) = causes.into_iter().partition(is_missing);
     RefusedPods { wrong, missing }
@@ -81,18 +88,19 @@ fn without_nulls(value: &Value) -> Value {
 }
 
 /// Returns why the API server refuses the pods of another object, with what an object writes into them.
-fn overrides_refused(reference: &Reference, root: &ObjectPart<'_, '_>, object: &Value) -> Vec<Cause> {
+fn overrides_refused(reference: &Reference, object: &Value) -> Vec<Cause> {
     let mut causes = Causes::default();
-    let trainer = root.at(reference.trainer);
-    let pod = pod::Pod { volumes: BTreeMap::new(), claims: BTreeSet::new(), grace: None };
-    env::variables(&trainer.get("env"), &pod, &mut causes);
-    if let Some(field) = reference.resources.last() {
-        resources::of_container(&trainer.get(field), &pod.claims, &mut causes);
-    }
-    custom::each(root, reference.patches, None, &mut |_, spec| {
-        if spec.is_mapping() {
-            pod::spec(spec, &mut causes);
+    each_mapping(&ApiPlace::ROOT, object, reference.trainer, &mut |place, value| {
+        let trainer = defaults::trainer(reference, value);
+        let trainer = ObjectPart::at_place(place, &trainer);
+        let pod = pod::Pod { volumes: BTreeMap::new(), claims: BTreeSet::new(), grace: None };
+        env::variables(&trainer.get("env"), &pod, &mut causes);
+        if let Some(field) = reference.resources.last() {
+            resources::of_container(&trainer.get(field), &pod.claims, &mut causes);
         }
+    });
+    each_mapping(&ApiPlace::ROOT, object, reference.patches, &mut |place, value| {
+        pod::spec(&ObjectPart::at_place(place, &defaults::pod_patch(value)), &mut causes);
     });
     // What is not written here is in the other object.
     let is_written = |cause: &Cause| cause.reason != Reason::NotFound && cause.pointer.find(object).is_some();
@@ -113,7 +121,7 @@ fn is_missing(cause: &Cause) -> bool {
 }
 
 /// Tells whether a cause holds after what the operator does, and for what is written.
-fn is_of_pods(kind: Kind, object: &Value, cause: &Cause) -> bool {
+fn is_of_pods(kind: Kind, own: &BTreeSet<&str>, object: &Value, cause: &Cause) -> bool {
     let last = match cause.path.last() {
         Some(Token::Key(key)) => &**key,
         _ => "",
@@ -130,19 +138,9 @@ fn is_of_pods(kind: Kind, object: &Value, cause: &Cause) -> bool {
             value.is_null() || value.is_object() || is_empty
         }),
         Reason::NotFound => match (written.and_then(Value::as_str), kind.made.volumes) {
-            (Some(name), Some(added)) => !added.contains(&name) && !is_own_claim(kind, object, name),
+            (Some(name), Some(added)) => !added.contains(&name) && !own.contains(name),
             (_, volumes) => volumes.is_some(),
         },
         _ => true,
     }
-}
-
-/// Tells whether an object makes a claim of a name, which becomes a volume of the pods.
-fn is_own_claim(kind: Kind, object: &Value, name: &str) -> bool {
-    let root = Part::root(object);
-    let mut is_one = false;
-    for claims in kind.claims.iter().filter(|claims| claims.mounted == Mounted::ByName) {
-        each_at(&root, claims.at, &mut |claim| is_one |= claim.at(claims.name).text() == Field::Set(name));
-    }
-    is_one
 }
