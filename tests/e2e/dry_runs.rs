@@ -144,8 +144,8 @@ fn tries_the_pods(place: &Place<'_>) {
     });
     let worker = worker.expect("a finding");
     assert_eq!(
-        (&worker["level"], &worker["path"]),
-        (&json!("warn"), &json!("spec.pytorchReplicaSpecs.Worker.template"))
+        (&worker["action"], &worker["path"]),
+        (&json!("warn"), &json!("spec.pytorchReplicaSpecs[Worker].template"))
     );
     let restricted =
         ["label", "namespace", &place.namespace, "pod-security.kubernetes.io/enforce=restricted"];
@@ -159,7 +159,7 @@ fn tries_the_pods(place: &Place<'_>) {
     });
     let found = found.expect("a finding");
     assert_eq!(found.len(), 1, "{found:?}");
-    assert_eq!(found[0]["level"], "deny");
+    assert_eq!(found[0]["action"], "deny");
     assert_eq!(place.kubectl(&["get", "pods", "-o", "json"]).json()["items"], json!([]), "nothing is stored");
     // Who may not create pods gets no answer, and is told so; who did not ask is told so, too.
     let report = report("watcher", &["--try-pods"], &job("a", json!({})));

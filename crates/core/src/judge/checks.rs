@@ -146,10 +146,10 @@ pub static CHECKS: &[Check] = &[
         id: POD_REFUSED,
         problem: "Pods that a cluster refuses",
         summary: "The API server that was asked makes the pods of the template",
-        page: "`jobgate dry-run --cluster --try-pods` sent a pod of the template to the API server, as a dry run \
-               that stores nothing, and it refused the pod: its validation, a webhook for pods, a quota, a \
-               LimitRange or the Pod Security Standard of the namespace. The message is the server's. The \
-               object itself is stored, and its controller then tries to make its pods again and again. An exceeded quota is a \
+        page: "The API server stores the object and refuses its pods, so that its controller tries to make them \
+               again and again. `jobgate dry-run --cluster --try-pods` sent a pod of the template, as a dry run \
+               that stores nothing. The message is the server's: its validation, a webhook for pods, a quota, a \
+               LimitRange or the Pod Security Standard of the namespace refused it. An exceeded quota is a \
                warning, since other pods may end. The pod lacks the labels and the environment that the \
                controller adds, and was sent with the rights of the caller, not those of the controller.",
     },
