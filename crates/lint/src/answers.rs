@@ -5,9 +5,11 @@ use std::collections::BTreeSet;
 
 use jiff::civil::Date;
 use jobgate_core::admission::dry_run::{self, Prediction, Question};
+use jobgate_core::judge::api::{self, MadePod};
 use jobgate_core::judge::facts::{Claim, Fact, FactKind, FactTable, Facts, FoundObject, Volume};
 use jobgate_core::judge::finding::Source;
 use jobgate_core::judge::policy::Policy;
+use jobgate_core::kinds::Kind;
 use jobgate_core::text::value::Value;
 
 use crate::against::ObjectKey;
@@ -27,6 +29,12 @@ impl DryRun<'_> {
         let old = ObjectKey::from_object(object, namespace).and_then(|key| self.against.find(&key));
         let layered = Layered { cluster: self.cluster, files: facts };
         dry_run::answer(policy, &layered, &Question { object, old, namespace, strict: self.strict, today })
+    }
+
+    /// Returns the pods of the templates of an object that would be stored, if they are asked for.
+    pub(crate) fn pods(&self, admitted: Option<&Value>) -> Vec<MadePod> {
+        let Some(admitted) = admitted.filter(|_| self.keep_pods) else { return Vec::new() };
+        Kind::from_object(admitted).map(|kind| api::made_pods(kind, admitted)).unwrap_or_default()
     }
 }
 

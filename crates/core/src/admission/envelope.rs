@@ -146,7 +146,8 @@ impl<'a> Visitor<'a> for EnvelopeReader<'_, 'a> {
                 (EnvelopeLevel::Request, "object")
                     if let Some((keep, kind)) = self.envelope.skims.zip(self.envelope.head.creates()) =>
                 {
-                    self.envelope.skimmed = Some((kind, map.next_value_seed(ValueReader(keep))?));
+                    self.envelope.skimmed =
+                        Some((kind, map.next_value_seed(ValueReader(keep.of_kind(kind)))?));
                 }
                 (EnvelopeLevel::Request, key) => self.envelope.request_field(key, map.next_value()?),
             }

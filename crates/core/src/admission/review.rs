@@ -339,7 +339,8 @@ fn examine<'a>(
     let Some(text) = object else { return Subject::Fault(Fault::ObjectMissing) };
     let old_text = old.filter(|_| operation == Operation::Update);
     let same_spec = old_text.is_some_and(|old| have_same_spec(text, old));
-    let object = match read(text.get(), keep) {
+    let read = |text: &str| read(text, keep, kind);
+    let object = match read(text.get()) {
         Ok(object) => object,
         Err(_) if same_spec => return Subject::SameSpec,
         Err(unreadable) => return Subject::Unread(unreadable),
@@ -348,7 +349,7 @@ fn examine<'a>(
     let Some(kind) = Kind::from_object(&object).filter(|of_object| of_object.is_same(kind)) else {
         return Subject::Fault(Fault::KindMismatch);
     };
-    let old = match old_text.map(|old| read(old.get(), keep)) {
+    let old = match old_text.map(|old| read(old.get())) {
         Some(Err(_)) if same_spec => return Subject::SameSpec,
         // An unreadable old object exempts nothing.
         Some(Err(_)) | None => None,
@@ -363,11 +364,12 @@ fn examine<'a>(
 }
 
 /// Reads an object. One whose status or unknown fields cannot be read is read without them: it counts as
-/// unfinished, so they exempt nothing.
-fn read(text: &str, keep: SkimKeep) -> Result<Value, Unreadable> {
-    match (parse(text, keep), keep) {
+/// unfinished, so they exempt nothing. What cannot be read in a container of a custom resource is passed over.
+fn read(text: &str, keep: SkimKeep, kind: Kind) -> Result<Value, Unreadable> {
+    match (parse(text, keep.of_kind(kind)), keep) {
         (Err(unreadable), SkimKeep::Object(needs)) => {
-            parse(text, SkimKeep::Judged(needs)).map_err(|_| unreadable)
+            let judged = |needs| parse(text, SkimKeep::Judged(needs));
+            judged(needs.of_kind(kind)).or_else(|_| judged(needs)).map_err(|_| unreadable)
         }
         (read, _) => read,
     }

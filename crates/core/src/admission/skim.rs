@@ -6,6 +6,7 @@
 //! the property test read each object both ways and fail if that is forgotten.
 
 use crate::judge::rule::{Needs, OF_CONTAINER};
+use crate::kinds::Kind;
 use crate::text::value::Select;
 
 /// Fields of `managedFields[]`.
@@ -33,6 +34,16 @@ pub(super) enum SkimKeep {
     ManagedFields,
     /// Managed fields, down to so many levels.
     Owned(u8),
+}
+
+impl SkimKeep {
+    /// Returns what is kept of an object of a kind.
+    pub(super) fn of_kind(self, kind: Kind) -> Self {
+        match self {
+            Self::Object(needs) => Self::Object(needs.of_kind(kind)),
+            other => other,
+        }
+    }
 }
 
 impl Select for SkimKeep {

@@ -16,7 +16,7 @@ pub mod validate;
 
 use std::borrow::Cow;
 use std::cell::LazyCell;
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 
 use crate::judge::checks::{
     self, API_SERVER, APP_WRAPPER_OPERATOR, FIELD_TYPE, PLACEHOLDER, RAY_OPERATOR, SCHEDULE_NEVER_FIRES,
@@ -34,6 +34,7 @@ use crate::text::value::Value;
 pub use known::prefer_denials;
 use known::{KnownPlaces, keep_items};
 pub use made::{MadePod, made_pods};
+use schema::Schema;
 use stored::Stored;
 use validate::{Cause, Reason};
 
@@ -251,13 +252,9 @@ pub(crate) fn refused_pods(kind: Kind, object: &Value) -> Vec<RefusedPod> {
         return Vec::new();
     }
     // What the schema of the resource refuses is no pod yet.
-    let schema = structure::check(object, ObjectReading::Body { strict: false });
-    let is_wrong = |finding: &Finding| {
-        finding.level == Level::Deny && [API_SERVER, FIELD_TYPE].contains(&&*finding.rule)
-    };
-    let before: HashSet<Pointer> = schema.into_iter().filter(is_wrong).map(|finding| finding.path).collect();
+    let schema = Schema::get();
     for causes in [&mut refused.wrong, &mut refused.missing] {
-        causes.retain(|cause| !before.contains(&cause.path));
+        causes.retain(|cause| cause.reason != Reason::Required || !schema.requires(object, &cause.path));
     }
     let who = if kind.made.is_refused_first { validate::operator_check(Some(kind)) } else { PODS };
     let findings = |causes, is_missing| {

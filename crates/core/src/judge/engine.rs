@@ -12,7 +12,7 @@ use crate::judge::forecast::MOST_WORK_OF_RULE;
 use crate::judge::policy::{Action, Effective, Exemption, OptOut, Policy, Scope, trusted_controllers};
 use crate::judge::ranks::WorkloadReading;
 use crate::judge::ratchet::ratchet;
-use crate::judge::related::relate;
+use crate::judge::related::{give_way, relate};
 pub use crate::judge::request::{Operation, Origin, Request};
 use crate::judge::rule::{Cx, Rule, RuleId};
 use crate::judge::rules::RuleSet;
@@ -159,6 +159,7 @@ impl<'a> Judgement<'a> {
             }
         }
         self.lift(findings, &mut verdict);
+        give_way(&mut verdict.findings, self.policy.rules());
         sort(&mut verdict.findings);
         relate(&mut verdict.findings);
         verdict

@@ -2,6 +2,8 @@
 
 use std::ops::{BitOr, BitOrAssign};
 
+use crate::kinds::Kind;
+
 /// The inputs that a rule needs besides those that every rule gets.
 ///
 /// The webhook looks up and reads only what the rules in force need; `lint` and `dry-run` have everything. A
@@ -41,6 +43,8 @@ impl Needs {
     pub(crate) const SECURITY_CONTEXTS: Self = Self(1 << 3);
     /// The block devices of containers.
     pub(crate) const VOLUME_DEVICES: Self = Self(1 << 4);
+    /// All fields of the containers in a custom resource.
+    pub(crate) const CUSTOM_CONTAINERS: Self = Self(1 << 5);
     /// Every field of the object, whatever it is.
     pub const WHOLE_OBJECT: Self = Self((1 << FIRST_FACT) - 1);
     /// The claims that pods mount, and their volumes.
@@ -50,6 +54,16 @@ impl Needs {
 
     /// Everything.
     pub const ALL: Self = Self(u16::MAX);
+
+    /// Returns the needs of an object of a kind: what is asked of custom resources only is resolved.
+    #[must_use]
+    pub(crate) fn of_kind(self, kind: Kind) -> Self {
+        let mut needs = self;
+        if !kind.is_built_in() && self.has(Self::CUSTOM_CONTAINERS) {
+            OF_CONTAINER.iter().for_each(|(_, need)| needs |= *need);
+        }
+        needs
+    }
 
     /// Returns the needs that are fields of the object, without those that are looked up.
     #[must_use]

@@ -1,13 +1,33 @@
-//! Several findings about one incident at one object: the one with the larger loss stands, and names the others.
+//! Several findings about one thing. Of those about one incident at one object, the one with the larger loss stands, and names the
+//! others.
 
 use std::cmp::Reverse;
+use std::collections::HashMap;
 use std::mem::{Discriminant, discriminant};
 
 use crate::controllers::incident::Incident;
-use crate::judge::finding::{Finding, Place};
+use crate::judge::finding::{Finding, Level, Place};
+use crate::judge::rules::RuleSet;
+use crate::text::pointer::Pointer;
 
 /// Maximum findings that another one names: more stay as they are.
 const MOST_NAMED: usize = 4;
+
+/// Leaves out what rules that give way say of a field of which another rule says something that is no less serious.
+pub(super) fn give_way(findings: &mut Vec<Finding>, rules: &RuleSet) {
+    let gives_way = |finding: &Finding| rules.find(&finding.rule).is_some_and(|rule| rule.gives_way);
+    if !findings.iter().any(gives_way) {
+        return;
+    }
+    let mut said: HashMap<Pointer, Level> = HashMap::new();
+    for finding in findings.iter().filter(|finding| !gives_way(finding)) {
+        let level = said.entry(finding.path.clone()).or_insert(finding.level);
+        *level = finding.level.max(*level);
+    }
+    findings.retain(|finding| {
+        !gives_way(finding) || said.get(&finding.path).is_none_or(|level| *level < finding.level)
+    });
+}
 
 /// Joins the findings of different rules about one incident, which are sorted. The finding that stands is that of the highest level,
 /// then of the larger loss, then the first; the others are its labels. A finding with a fix stays as it is:
@@ -52,9 +72,10 @@ mod tests {
     use super::*;
     use crate::controllers::time::Time;
     use crate::judge::checks;
-    use crate::judge::finding::{Level, Safety};
+    use crate::judge::finding::Safety;
     use crate::judge::loss::Loss;
-    use crate::text::pointer::Pointer;
+    use crate::judge::policy::Policy;
+    use crate::judge::rule::Rule;
 
     fn finding(rule: &'static str, level: Level, incident: Option<Incident>, hours: Option<i64>) -> Finding {
         let finding = checks::finding(rule, level, Pointer::root().key(rule), "it is lost", "");
@@ -112,5 +133,26 @@ mod tests {
         );
         let many = ["a", "b", "c", "d", "e", "f"];
         assert_eq!(told(many.map(|rule| finding(rule, Level::Warn, hang, None)).into()).len(), many.len());
+    }
+
+    #[test]
+    fn a_rule_that_gives_way_is_silent_about_a_field_of_which_another_says_as_much() {
+        let way = |giving: Level, other: Level| {
+            let policy = Policy::default();
+            let is_giving = |rule: &&Rule| rule.gives_way;
+            let rule = policy.rules().iter().find(is_giving).expect("a rule that gives way");
+            let other_rule = policy.rules().iter().find(|rule| !rule.gives_way).expect("another rule");
+            let at = |place: &str| Pointer::root().key(place);
+            let mut findings = vec![
+                checks::finding(rule.id.clone(), giving, at("a"), "it is refused", ""),
+                checks::finding(rule.id.clone(), giving, at("b"), "it is refused", ""),
+                checks::finding(other_rule.id.clone(), other, at("a"), "it says more", ""),
+            ];
+            give_way(&mut findings, policy.rules());
+            findings.len()
+        };
+        assert_eq!(way(Level::Deny, Level::Deny), 2);
+        assert_eq!(way(Level::Warn, Level::Deny), 2);
+        assert_eq!(way(Level::Deny, Level::Warn), 3, "nothing is let pass");
     }
 }

@@ -73,6 +73,8 @@ pub struct Rule {
     /// What has to happen for its findings to matter, in the words of `jobgate simulate`; nothing if they matter anyway, or if
     /// it depends.
     pub incident: Option<Incident>,
+    /// Whether its findings give way to those of other rules about the same field, which say more.
+    pub gives_way: bool,
     /// The check.
     pub check: Arc<dyn RuleCheck>,
 }
@@ -341,6 +343,7 @@ impl Rule {
             ratchet: Ratchet::BY_PLACE,
             holding: None,
             incident: None,
+            gives_way: false,
             check: Arc::new(check),
         }
     }

@@ -20,7 +20,7 @@ use jobgate_core::judge::finding::{Finding, Label, Level, Part, Place, Source};
 use jobgate_core::judge::rule::Needs;
 use jobgate_core::judge::training;
 use jobgate_core::kinds::{
-    Kind, Likeness, Workload, each_at, each_inside, has_batch_pod, has_pod, is_other, looks_like_batch,
+    Likeness, Workload, each_at, each_inside, has_batch_pod, has_pod, is_other, looks_like_batch,
 };
 use jobgate_core::text::lines::Position;
 use jobgate_core::text::patch::Op;
@@ -360,7 +360,13 @@ impl DocumentView<'_> {
         let mut edits = std::mem::take(&mut answer.edits);
         edits.iter_mut().for_each(|op| op.move_below(&object.at));
         self.fills.extend(edits);
-        let pods = if dry_run.keep_pods { self.pods(object, answer.admitted.as_ref()) } else { Vec::new() };
+        let made = dry_run.pods(answer.admitted.as_ref()).into_iter();
+        let pods = made.map(|MadePod { template, pod }| {
+            let template = object.at.join(&template);
+            let location = self.context.location(self.span(&template, Part::Key));
+            PodOfTemplate { location, template, pod, refused: false }
+        });
+        let pods = pods.collect();
         if !dry_run.keep_objects {
             answer.admitted = None;
         }
@@ -381,21 +387,6 @@ impl DocumentView<'_> {
             self.add(object, identity, finding);
         }
         self.duplicates(object, identity);
-    }
-
-    /// Returns the pods of the templates of an object, as it would be stored.
-    fn pods(&self, object: &Object<'_>, admitted: Option<&Value>) -> Vec<PodOfTemplate> {
-        let Some((kind, admitted)) =
-            admitted.and_then(|admitted| Some((Kind::from_object(admitted)?, admitted)))
-        else {
-            return Vec::new();
-        };
-        let made = api::made_pods(kind, admitted).into_iter().map(|MadePod { template, pod }| {
-            let template = object.at.join(&template);
-            let location = self.context.location(self.span(&template, Part::Key));
-            PodOfTemplate { location, template, pod, refused: false }
-        });
-        made.collect()
     }
 
     pub(super) fn not_an_object(&mut self, value: &Value) {

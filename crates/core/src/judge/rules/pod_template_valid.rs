@@ -72,6 +72,7 @@
 //! * What the schema of the resource or the operator refuses itself is said by `api-server` and the check of the operator only.
 //!   Volcano's webhook refuses a Job with such a template, so that `kubectl apply` fails.
 //! * In a training runtime, which runs nothing by itself, and for kinds whose operator is not known, all are warnings.
+//! * What another rule denies of a field is said by that rule alone.
 //! * A placeholder is not judged.
 //!
 //! What follows is what `jobgate simulate --what create-refused` says. With the operators of kubeflow.org, it was seen with
@@ -104,8 +105,9 @@ pub(super) fn rule() -> Rule {
         kinds: Kinds::CustomPods,
         // Lowered to a warning for what may be added to the pods.
         default: Action::Deny,
-        needs: Needs::PORTS | Needs::PROBES | Needs::SECURITY_CONTEXTS | Needs::VOLUME_DEVICES,
+        needs: Needs::CUSTOM_CONTAINERS,
         params: &[MISSING.0],
+        gives_way: true,
         export: Exportable::No("it checks what the API server checks of pods"),
         ..Rule::new("pod-template-valid", check)
     }
