@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
+use jobgate::admission::dry_run::{self, Question};
 use jobgate::judge::api;
 use jobgate::judge::engine::{self, Request};
 use jobgate::judge::facts::NoFacts;
@@ -142,4 +143,29 @@ fn what_a_server_said_of_jobs_is_said_of_other_kinds() {
     println!("{refused} refused objects, {accepted} accepted objects, {} are different", wrong.len());
     assert!(refused >= 100 && accepted >= 100, "{refused} refused and {accepted} accepted objects");
     assert!(wrong.is_empty(), "{} are different:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// `/mutate` does without this rule: what is filled in refuses no pods.
+#[test]
+fn what_is_filled_in_refuses_no_pods() {
+    let rules = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/rules");
+    let policy = Policy::default();
+    let mut filled = 0;
+    for folder in fs::read_dir(rules).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir())
+    {
+        let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        for path in files.filter(|path| path.extension().is_some_and(|extension| extension == "yaml")) {
+            let text = fs::read(&path).unwrap();
+            for object in yaml::documents(&text).filter_map(|document| Some(document.ok()?.value)) {
+                let question =
+                    Question { object: &object, old: None, namespace: "n", strict: false, today: None };
+                let answer = dry_run::answer(&policy, &NoFacts, &question);
+                let Some(admitted) = answer.admitted.filter(|_| !answer.patch.is_empty()) else { continue };
+                filled += 1;
+                let refused = |object: &Value| of_pods(object).into_iter().collect::<BTreeSet<_>>();
+                assert_eq!(refused(&admitted), refused(&object), "{}", path.display());
+            }
+        }
+    }
+    assert!(filled >= 500, "only {filled} objects are filled in");
 }

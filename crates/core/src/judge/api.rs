@@ -27,6 +27,7 @@ use crate::judge::fold::{Folded, ItemWalk, Way, each_place};
 use crate::k8s::cron::Schedule;
 use crate::k8s::go::quoted;
 use crate::kinds::{self, Api, Kind, Operator, Workload};
+use crate::text::meter;
 use crate::text::patch::Op;
 use crate::text::placeholder::{is_placeholder, is_to_replace};
 use crate::text::pointer::{Pointer, Token};
@@ -287,12 +288,24 @@ fn report_causes(
         add_findings(object, applying, rule, &mut known, found);
     }
     // What else is refused of pods is said by a rule.
-    if let Some(kind) = stored.kind().filter(|kind| !kind.is_built_in()) {
+    if let Some(kind) = stored.kind().filter(|kind| !kind.is_built_in() && has_placeholder(object)) {
         let refused = validate::pods_refused(kind, object);
         let causes = once::once(refused.wrong.into_iter().chain(refused.missing).collect(), object);
         let held = causes.into_iter().filter(|cause| placeholder_of(cause, object).is_some());
         let applying = held.filter_map(|mut cause| applies(&mut cause).then_some(cause));
         add_findings(object, applying.collect::<Vec<_>>(), PODS, &mut known, found);
+    }
+}
+
+/// Tells whether a value has a text or a key in it that may be a placeholder.
+fn has_placeholder(value: &Value) -> bool {
+    meter::spend(1);
+    let is_one = |text: &str| is_placeholder(text) || is_to_replace(text);
+    match value {
+        Value::String(text) => is_one(text),
+        Value::Array(items) => items.iter().any(has_placeholder),
+        Value::Object(entries) => entries.iter().any(|(key, value)| is_one(key) || has_placeholder(value)),
+        _ => false,
     }
 }
 

@@ -232,7 +232,9 @@ impl<'a> Judgement<'a> {
             !self.workload.has_spec() || (self.request.origin == Origin::File && self.workload.is_partial());
         let runs = |(rule, settings): &(&Rule, Effective)| {
             let kept = settings.action == Action::Fill && self.wishes.keeps(&rule.id);
-            (which.runs(settings.action) || which == Which::Answered && self.answers_note(rule, settings))
+            let is_needed = which != Which::Binding || !rule.ignores_fills;
+            (is_needed && which.runs(settings.action)
+                || which == Which::Answered && self.answers_note(rule, settings))
                 && !kept
         };
         let of_kind = self.scope.rules(|rule| rule.kinds.contains(self.workload.kind));

@@ -73,6 +73,8 @@ pub struct Rule {
     /// What has to happen for its findings to matter, in the words of `jobgate simulate`; nothing if they matter anyway, or if
     /// it depends.
     pub incident: Option<Incident>,
+    /// Whether no fill changes what it finds: `/mutate` does without it.
+    pub ignores_fills: bool,
     /// Whether its findings give way to those of other rules about the same field, which say more.
     pub gives_way: bool,
     /// The check.
@@ -343,6 +345,7 @@ impl Rule {
             ratchet: Ratchet::BY_PLACE,
             holding: None,
             incident: None,
+            ignores_fills: false,
             gives_way: false,
             check: Arc::new(check),
         }

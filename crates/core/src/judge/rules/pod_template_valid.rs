@@ -107,6 +107,8 @@ pub(super) fn rule() -> Rule {
         default: Action::Deny,
         needs: Needs::CUSTOM_CONTAINERS,
         params: &[MISSING.0],
+        // What is filled in is valid, and the rest stays as it is.
+        ignores_fills: true,
         gives_way: true,
         export: Exportable::No("it checks what the API server checks of pods"),
         ..Rule::new("pod-template-valid", check)

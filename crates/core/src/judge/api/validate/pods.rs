@@ -16,6 +16,9 @@ use crate::text::meter;
 use crate::text::pointer::{Pointer, Token};
 use crate::text::value::Value;
 
+/// So many values are looked at in a step where nothing else is done with them.
+const CHEAP: u64 = 16;
+
 /// Why pods of an object are refused.
 pub(in crate::judge::api) struct RefusedPods {
     /// What is wrong where it stands.
@@ -66,10 +69,15 @@ pub(in crate::judge::api) fn pods_refused(kind: Kind, object: &Value) -> Refused
 
 /// Tells whether an entry of a mapping is `null`, at any depth.
 fn has_null(value: &Value) -> bool {
-    meter::spend(1);
     match value {
-        Value::Array(items) => items.iter().any(has_null),
-        Value::Object(entries) => entries.values().any(|entry| entry.is_null() || has_null(entry)),
+        Value::Array(items) => {
+            meter::spend(1 + items.len() as u64 / CHEAP);
+            items.iter().any(has_null)
+        }
+        Value::Object(entries) => {
+            meter::spend(1 + entries.len() as u64 / CHEAP);
+            entries.values().any(|entry| entry.is_null() || has_null(entry))
+        }
         _ => false,
     }
 }
