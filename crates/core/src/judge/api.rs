@@ -27,7 +27,6 @@ use crate::judge::fold::{Folded, ItemWalk, Way, each_place};
 use crate::k8s::cron::Schedule;
 use crate::k8s::go::quoted;
 use crate::kinds::{self, Api, Kind, Operator, Workload};
-use crate::text::meter;
 use crate::text::patch::Op;
 use crate::text::placeholder::{is_placeholder, is_to_replace};
 use crate::text::pointer::{Pointer, Token};
@@ -37,6 +36,7 @@ use known::{KnownPlaces, keep_items};
 pub use made::{MadePod, made_pods};
 use schema::Schema;
 use stored::Stored;
+pub(crate) use validate::MOST_VALUES;
 use validate::{Cause, Reason};
 
 /// What the checked object is.
@@ -246,12 +246,9 @@ pub(crate) struct RefusedPod {
 }
 
 /// Returns why the API server refuses the pods or Jobs that are made of the templates in a custom resource. What a placeholder
-/// stands for is not known. Pointers are those in the object.
-pub(crate) fn refused_pods(kind: Kind, object: &Value) -> Vec<RefusedPod> {
-    let mut refused = validate::pods_refused(kind, object);
-    if refused.wrong.is_empty() && refused.missing.is_empty() {
-        return Vec::new();
-    }
+/// stands for is not known. Pointers are those in the object. Nothing is known of an object with more than [`MOST_VALUES`] values.
+pub(crate) fn refused_pods(kind: Kind, object: &Value) -> Option<Vec<RefusedPod>> {
+    let mut refused = validate::pods_refused(kind, object)?;
     // What the schema of the resource refuses is no pod yet.
     let schema = Schema::get();
     for causes in [&mut refused.wrong, &mut refused.missing] {
@@ -268,7 +265,7 @@ pub(crate) fn refused_pods(kind: Kind, object: &Value) -> Vec<RefusedPod> {
     };
     let mut all = findings(refused.wrong, false);
     all.extend(findings(refused.missing, true));
-    all
+    Some(all)
 }
 
 /// Adds findings for the causes of the API server, and for those of the operator.
@@ -288,24 +285,13 @@ fn report_causes(
         add_findings(object, applying, rule, &mut known, found);
     }
     // What else is refused of pods is said by a rule.
-    if let Some(kind) = stored.kind().filter(|kind| !kind.is_built_in() && has_placeholder(object)) {
+    if let Some(kind) = stored.kind().filter(|kind| !kind.is_built_in()) {
         let refused = validate::pods_refused(kind, object);
-        let causes = once::once(refused.wrong.into_iter().chain(refused.missing).collect(), object);
+        let causes = refused.into_iter().flat_map(|refused| refused.wrong.into_iter().chain(refused.missing));
+        let causes = once::once(causes.collect(), object);
         let held = causes.into_iter().filter(|cause| placeholder_of(cause, object).is_some());
         let applying = held.filter_map(|mut cause| applies(&mut cause).then_some(cause));
         add_findings(object, applying.collect::<Vec<_>>(), PODS, &mut known, found);
-    }
-}
-
-/// Tells whether a value has a text or a key in it that may be a placeholder.
-fn has_placeholder(value: &Value) -> bool {
-    meter::spend(1);
-    let is_one = |text: &str| is_placeholder(text) || is_to_replace(text);
-    match value {
-        Value::String(text) => is_one(text),
-        Value::Array(items) => items.iter().any(has_placeholder),
-        Value::Object(entries) => entries.iter().any(|(key, value)| is_one(key) || has_placeholder(value)),
-        _ => false,
     }
 }
 

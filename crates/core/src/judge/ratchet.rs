@@ -1,12 +1,12 @@
 //! The ratchet: an UPDATE is denied only for violations that are new, or worse than before.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::engine::{AnnotationOverrides, Judgement, Which};
 use super::finding::{Finding, Level};
 use super::fold::{Hashes, ItemWalk, Way, each_place};
 use super::request::Request;
-use super::rule::Ratchet;
+use super::rule::{Ratchet, Rule};
 use crate::kinds::{Part, Workload};
 use crate::text::value::Value;
 
@@ -39,8 +39,12 @@ pub(super) fn ratchet(judgement: &Judgement<'_>, old: &Value, findings: &mut Vec
     let before = Request { object: old, old: None, ..*request };
     let known = match &was {
         Some(was) if findings.iter().any(|finding| finding.level == Level::Deny && can_be_new(finding)) => {
+            let denied = findings.iter().filter(|finding| finding.level == Level::Deny);
+            let denied: BTreeSet<&str> = denied.map(|finding| &*finding.rule).collect();
+            let denies = |rule: &Rule| denied.contains(&*rule.id);
             // `keep` does not matter here: a rule that would fill does not deny.
-            Judgement::new(policy, facts, &before, was, &AnnotationOverrides::default()).run(Which::Answered)
+            Judgement::new(policy, facts, &before, was, &AnnotationOverrides::default())
+                .run_some(Which::Answered, denies)
         }
         _ => Vec::new(),
     };

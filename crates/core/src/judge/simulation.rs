@@ -111,7 +111,7 @@ pub fn object<'a>(
     defaults: &ProgramDefaults,
 ) -> Option<SimulatedObject<'a>> {
     let object = read_object(workload, &WorkloadReading::from_workload(workload), before, defaults)?;
-    let refused = api::refused_pods(workload.kind, object.manifest);
+    let refused = api::refused_pods(workload.kind, object.manifest).unwrap_or_default();
     if refused.is_empty() {
         return Some(object);
     }
@@ -128,7 +128,7 @@ pub fn refused_from_now_on(object: &Value) -> Option<(Vec<String>, Value)> {
     if workload.kind.is_built_in() || workload.kind.made.is_refused_first {
         return None;
     }
-    let mut refused = api::refused_pods(workload.kind, object);
+    let mut refused = api::refused_pods(workload.kind, object)?;
     refused.retain(|refused| !refused.is_missing);
     if refused.is_empty() {
         return None;

@@ -38,7 +38,12 @@ pub fn made_pods(kind: Kind, object: &Value) -> Vec<MadePod> {
                 true => made_job(kind, form, around).get("template").map(Stored::to_value),
                 false => Some(made_template(kind, form, template).to_value()),
             };
-            let Some(template) = template else { return };
+            let Some(mut template) = template else { return };
+            if kind.made.overwrites.contains(&"restartPolicy")
+                && let Some(spec) = template.pointer_mut("/spec").and_then(Value::as_object_mut)
+            {
+                spec.insert("restartPolicy", around.get("restartPolicy").map_or("Never", in_pods).into());
+            }
             made.push(MadePod {
                 template: place.step(PlaceStep::Fields(form.template.at)).pointer(),
                 pod: pod(kind, object, &template, &own),
@@ -46,6 +51,11 @@ pub fn made_pods(kind: Kind, object: &Value) -> Vec<MadePod> {
         });
     }
     made
+}
+
+/// Returns the `restartPolicy` of the pods of a role: `ExitCode` is looked at by the operator.
+fn in_pods(of_role: &Value) -> &str {
+    of_role.as_str().filter(|policy| ["Always", "OnFailure"].contains(policy)).unwrap_or("Never")
 }
 
 fn pod(kind: Kind, object: &Value, template: &Value, own: &BTreeSet<&str>) -> Value {
@@ -118,14 +128,14 @@ mod tests {
             "spec": {"pytorchReplicaSpecs": {"Master": spec, "Worker": spec}},
         });
         let pods = pods(&object);
-        let places: Vec<String> = pods.iter().map(|made| made.template.to_string()).collect();
+        let places: Vec<String> = pods.iter().map(|made| made.template.to_json_pointer()).collect();
         assert_eq!(
             places,
             ["/spec/pytorchReplicaSpecs/Master/template", "/spec/pytorchReplicaSpecs/Worker/template"]
         );
         assert_eq!(pods[0].pod["metadata"], json!({"name": "train-dry-run", "labels": {"team": "a"}}));
         let spec = &pods[0].pod["spec"];
-        assert_ne!(spec["restartPolicy"], "Always", "the operator overwrites it");
+        assert_eq!(spec["restartPolicy"], "OnFailure", "the operator overwrites it");
         assert_eq!(spec["containers"][0]["resources"]["requests"]["cpu"], "1", "the defaults of the server");
     }
 
@@ -161,7 +171,7 @@ mod tests {
         for (object, place) in objects {
             let pods = pods(&object);
             assert_eq!(pods.len(), 1, "{object}");
-            assert_eq!(pods[0].template.to_string(), place);
+            assert_eq!(pods[0].template.to_json_pointer(), place);
             assert_eq!(pods[0].pod["spec"]["restartPolicy"], "Never", "{object}");
         }
     }

@@ -37,6 +37,7 @@ pub(super) use job_policies::NO_CONTAINER;
 pub(super) use operator::check_of as operator_check;
 pub(crate) use operator::refusals as operator_refusals;
 use part::ObjectPart;
+pub(crate) use pods::MOST_VALUES;
 pub(super) use pods::pods_refused;
 pub(super) use runtime_env::wrong as wrong_runtime_env;
 pub use update::validate_update;

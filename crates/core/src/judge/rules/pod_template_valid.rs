@@ -74,6 +74,7 @@
 //! * In a training runtime, which runs nothing by itself, and for kinds whose operator is not known, all are warnings.
 //! * What another rule denies of a field is said by that rule alone.
 //! * A placeholder is not judged.
+//! * An object with more than 10,000 values in it is not validated, and a warning says so.
 //!
 //! What follows is what `jobgate simulate --what create-refused` says. With the operators of kubeflow.org, it was seen with
 //! training-operator 1.9.4 and mpi-operator 0.8.0. What a webhook for pods, a quota, the Pod Security Standard or a LimitRange of
@@ -90,6 +91,7 @@ use crate::judge::needs::Needs;
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cx, Exportable, Kinds, Rule, Word};
 use crate::kinds::Deadline;
+use crate::text::number::thousands;
 
 const MISSING: Word = Word::new(
     "missing",
@@ -123,7 +125,13 @@ fn check(cx: &mut Cx<'_>) {
     let runs_nothing = matches!(kind.deadline, Deadline::OfOthers { .. });
     let mut unmade = Some(kind.made.unmade).filter(|unmade| !unmade.is_empty());
     let mut last = None;
-    for refused in api::refused_pods(kind, object) {
+    let Some(refused) = api::refused_pods(kind, object) else {
+        let most = thousands(api::MOST_VALUES);
+        let message = format!("the templates are not validated: the object has more than {most} values in it");
+        cx.report(&workload.object.pointer, message).help("split it into several").at_most(Level::Warn);
+        return;
+    };
+    for refused in refused {
         let said = refused.finding;
         // Of a value, the API server says everything that is wrong with it.
         let place = Some((said.path.clone(), said.pointer.clone()));

@@ -14,8 +14,10 @@ use crate::judge::api::place::{ApiPlace, PlaceStep, each_mapping, value_at};
 use crate::kinds::{Kind, Reference};
 use crate::text::meter;
 use crate::text::pointer::{Pointer, Token};
-use crate::text::value::Value;
+use crate::text::value::{Map, Value};
 
+/// Maximum values of an object of which the pods are validated. A large template has a few hundred.
+pub(crate) const MOST_VALUES: usize = 10_000;
 /// So many values are looked at in a step where nothing else is done with them.
 const CHEAP: u64 = 16;
 
@@ -28,11 +30,11 @@ pub(in crate::judge::api) struct RefusedPods {
 }
 
 /// Returns why the API server refuses the pods and Jobs of a custom resource, without what is refused before: by the schema
-/// of the resource or by its operator.
+/// of the resource or by its operator. Nothing if the object has more than [`MOST_VALUES`] values.
 #[must_use]
-pub(in crate::judge::api) fn pods_refused(kind: Kind, object: &Value) -> RefusedPods {
+pub(in crate::judge::api) fn pods_refused(kind: Kind, object: &Value) -> Option<RefusedPods> {
     // The server prunes `null` before a resource is stored.
-    let pruned = has_null(object).then(|| without_nulls(object));
+    let pruned = has_null(object, &mut MOST_VALUES.clone())?.then(|| without_nulls(object));
     let object = pruned.as_ref().unwrap_or(object);
     let mut causes = Causes::default();
     for form in kind.pods.iter().filter(|form| form.template.is_of_kubernetes()) {
@@ -64,22 +66,25 @@ pub(in crate::judge::api) fn pods_refused(kind: Kind, object: &Value) -> Refused
         causes.retain(|cause| !before.contains(&cause.path) && is_of_pods(kind, &own, object, cause));
     }
     let (missing, wrong) = causes.into_iter().partition(is_missing);
-    RefusedPods { wrong, missing }
+    Some(RefusedPods { wrong, missing })
 }
 
-/// Tells whether an entry of a mapping is `null`, at any depth.
-fn has_null(value: &Value) -> bool {
-    match value {
-        Value::Array(items) => {
-            meter::spend(1 + items.len() as u64 / CHEAP);
-            items.iter().any(has_null)
-        }
-        Value::Object(entries) => {
-            meter::spend(1 + entries.len() as u64 / CHEAP);
-            entries.values().any(|entry| entry.is_null() || has_null(entry))
-        }
-        _ => false,
+/// Tells whether an entry of a mapping is `null`, at any depth. Counts the values down; nothing once none are left.
+fn has_null(value: &Value, left: &mut usize) -> Option<bool> {
+    let (count, is_null) = match value {
+        Value::Array(items) => (items.len(), false),
+        Value::Object(entries) => (entries.len(), entries.values().any(Value::is_null)),
+        _ => return Some(false),
+    };
+    *left = left.checked_sub(count)?;
+    meter::spend(1 + count as u64 / CHEAP);
+    let mut found = is_null;
+    for inner in
+        value.as_array().into_iter().flatten().chain(value.as_object().into_iter().flat_map(Map::values))
+    {
+        found |= has_null(inner, left)?;
     }
+    Some(found)
 }
 
 /// Returns a value without the entries of mappings that are `null`. Items of lists keep their places.
