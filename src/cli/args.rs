@@ -386,8 +386,8 @@ pub struct DryRun {
     #[arg(long, help_heading = "Cluster")]
     pub(crate) cluster: bool,
 
-    /// Also ask the cluster about a pod of each template, as a dry run: webhooks for pods, quotas, limit ranges and
-    /// Pod Security answer, too. Needs the right to create pods; nothing is stored
+    /// Also create one pod of each template as a server-side dry run, to see what webhooks for pods, quotas, LimitRanges
+    /// and Pod Security refuse. Needs the right to create pods; nothing is stored
     #[cfg(feature = "serve")]
     #[arg(long, requires = "cluster", help_heading = "Cluster")]
     pub(crate) try_pods: bool,

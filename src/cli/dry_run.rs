@@ -23,6 +23,8 @@ use crate::cli::args::{DryRun, Output, Validate};
 #[cfg(feature = "serve")]
 use crate::cluster::{self, Wanted};
 #[cfg(feature = "serve")]
+use crate::judge::checks::POD_REFUSED;
+#[cfg(feature = "serve")]
 use crate::judge::facts::{FactKind, FactTable};
 #[cfg(feature = "serve")]
 use crate::local::lint::Mentioned;
@@ -99,7 +101,8 @@ pub fn run(args: &DryRun, color: bool) -> anyhow::Result<Exit> {
     let (claims, mut unjudged) = (None, None::<Vec<report::Unjudged>>);
     let keep_objects = matches!(args.output, Some(Output::Yaml | Output::Json));
     #[cfg(feature = "serve")]
-    let keep_pods = args.try_pods;
+    let keep_pods =
+        args.try_pods && settings.selection.as_ref().is_none_or(|selection| selection.has(POD_REFUSED));
     #[cfg(not(feature = "serve"))]
     let keep_pods = false;
     let question = lint::DryRun {
@@ -116,7 +119,7 @@ pub fn run(args: &DryRun, color: bool) -> anyhow::Result<Exit> {
     take_unread(&inputs, &mut linted);
     linted.report.unjudged.extend(unjudged.take().into_iter().flatten());
     #[cfg(feature = "serve")]
-    if let Some(connection) = connection.filter(|_| args.try_pods) {
+    if let Some(connection) = connection.filter(|_| keep_pods) {
         pods::try_all(&connection, &inputs.files, &namespace, &mut linted.report)?;
     }
     settings.add_to(&mut linted.report, inputs.excluded);
@@ -124,9 +127,9 @@ pub fn run(args: &DryRun, color: bool) -> anyhow::Result<Exit> {
     write(args, &settings, &linted, color)?;
     settings.announce(reporting)?;
     #[cfg(feature = "serve")]
-    if args.cluster && !args.try_pods && !reporting.quiet && human && has_pods(&linted.report) {
+    if args.cluster && !args.try_pods && !reporting.quiet && human && stores_any(&linted.report) {
         say::say(
-            "note: the cluster was not asked about the pods of these objects: `--try-pods` asks, with the right to create pods",
+            "note: pods were not tried on the cluster; `--try-pods` does, with the right to create pods",
         )?;
     }
     let complete = print_problems(&inputs, &linted)?;
@@ -254,9 +257,9 @@ impl ProgressLine {
     }
 }
 
-/// Tells whether an object would be stored, of which pods are then made.
+/// Tells whether an object would be stored.
 #[cfg(feature = "serve")]
-fn has_pods(report: &Report) -> bool {
+fn stores_any(report: &Report) -> bool {
     report.answers.iter().any(|answered| answered.answer.outcome.is_allowed())
 }
 

@@ -11,8 +11,8 @@ use serde::Deserialize;
 use super::fetch::{self, Failure, MAX_OBJECT_BYTES};
 use jobgate_core::text::value::Value;
 
-/// How long one answer may take: the API server's own limit, since webhooks for pods may take 30 seconds each.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long one answer may take: longer than the API server's own limit, so that its answer comes first.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(65);
 /// Concurrent requests.
 const MAX_PARALLEL: usize = 4;
 /// The field manager, for audit logs.
@@ -29,11 +29,12 @@ pub enum Tried {
     Forbidden,
     /// Something else went wrong, so that it is not known.
     Unknown(String),
-    /// The API server cannot be reached, or does not answer in time.
+    /// The API server cannot be reached.
     Unreachable(Failure),
 }
 
-/// Asks about pods, each in a namespace. Answers come in the order of the pods, and end after [`Tried::Unreachable`].
+/// Asks about pods, each in a namespace. Answers come in the order of the pods. After one that does not come in time, or if the
+/// server cannot be reached, no more are asked for: each would wait as long.
 pub async fn try_pods(
     client: &Client,
     pods: impl IntoIterator<Item = (&str, &Value)>,
@@ -41,13 +42,16 @@ pub async fn try_pods(
 ) -> Vec<Tried> {
     let mut answers = futures::stream::iter(pods)
         .map(|(namespace, pod)| async move {
-            let answer = tokio::time::timeout(REQUEST_TIMEOUT, try_pod(client, namespace, pod)).await;
-            answer.unwrap_or(Tried::Unreachable(Failure::Silence))
+            tokio::time::timeout(REQUEST_TIMEOUT, try_pod(client, namespace, pod)).await.ok()
         })
         .buffered(MAX_PARALLEL);
     let mut tried = Vec::new();
     while let Some(answer) = answers.next().await {
         progress();
+        let Some(answer) = answer else {
+            tried.push(Tried::Unknown(super::chain(&Failure::Silence)));
+            break;
+        };
         let is_last = matches!(answer, Tried::Unreachable(_));
         tried.push(answer);
         if is_last {
@@ -109,7 +113,10 @@ fn refusal(status: StatusCode, body: &[u8]) -> Tried {
         ]
         .contains(&status)
         // A webhook with side effects is not called for a dry run.
-        || refusal.message.contains("does not support dry run");
+        || refusal.message.contains("does not support dry run")
+        // The ServiceAccount, or the class, may be made with the object.
+        || refusal.message.contains("not found")
+        || refusal.message.contains("no PriorityClass with name");
     match status {
         // What admission refuses has the name of the pod.
         StatusCode::FORBIDDEN if refusal.message.starts_with("pods is forbidden: User ") => Tried::Forbidden,
@@ -171,6 +178,13 @@ mod tests {
             ("broken", status(500, "Internal error occurred: failed calling webhook \"w\"")),
             ("proxy", (403, "<h1>no</h1>".to_owned())),
             ("absent", status(404, "namespaces \"absent\" not found")),
+            (
+                "account",
+                status(
+                    403,
+                    "pods \"a\" is forbidden: error looking up service account n/b: serviceaccount \"b\" not found",
+                ),
+            ),
         ]);
         let short: Vec<&str> = tried
             .iter()
@@ -184,7 +198,17 @@ mod tests {
             .collect();
         assert_eq!(
             short,
-            ["made", "refused", "forbidden", "refused", "unknown", "unknown", "unknown", "unknown"]
+            [
+                "made",
+                "refused",
+                "forbidden",
+                "refused",
+                "unknown",
+                "unknown",
+                "unknown",
+                "unknown",
+                "unknown"
+            ]
         );
         assert!(asked.iter().all(|uri| uri.contains("dryRun=All")), "{asked:?}");
     }
@@ -198,7 +222,7 @@ mod tests {
 
     #[test]
     fn a_name_that_is_none_is_never_part_of_a_path() {
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let service = tower::service_fn(|_: Request<Body>| async {
             unreachable!("nothing is asked");
             #[allow(unreachable_code, reason = "the type of the answer")]

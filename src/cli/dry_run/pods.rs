@@ -1,6 +1,7 @@
 //! What a cluster says of the pods of the objects that it would store.
 
 use std::collections::{BTreeSet, HashMap};
+use std::iter;
 use std::sync::Arc;
 
 use super::{DryRunConnection, ProgressLine};
@@ -35,12 +36,21 @@ pub(super) fn try_all(
         bail!("{} stopped answering: {failure}", connection.connection.server);
     }
     let mut unknown = BTreeSet::new();
+    for answered in report.answers.iter().filter(|one| one.answer.outcome.is_allowed() && one.pods.is_empty())
+    {
+        unknown.insert(format!("cannot try the pods of {}: which it has is not known here", answered.object));
+    }
     let mut found = Vec::new();
     let pods = report.answers.iter_mut().flat_map(|answered| {
         let Answered { document, object, pods, .. } = answered;
         pods.iter_mut().map(|of| (*document, &*object, of))
     });
+    let tried = tried.into_iter().map(Some).chain(iter::repeat_with(|| None));
     for ((document, object, of), tried) in pods.zip(tried) {
+        let Some(tried) = tried else {
+            unknown.insert("the rest of the pods was not tried".to_owned());
+            break;
+        };
         let namespace = object.namespace.as_deref().unwrap_or(namespace);
         match tried {
             Tried::Made | Tried::Unreachable(_) => {}

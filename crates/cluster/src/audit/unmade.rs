@@ -79,7 +79,7 @@ pub(super) async fn refused(client: &Client, candidates: Vec<Unmade>) -> (Vec<Re
     let mut may_list = true;
     let left_out = by_namespace.len().saturating_sub(MAX_NAMESPACES);
     if left_out > 0 {
-        notices.push(format!("the events of {left_out} namespaces are not read; `-n` audits some"));
+        notices.push(format!("the events of {left_out} namespaces are not read; use `-n` to audit some"));
     }
     for (index, (namespace, candidates)) in by_namespace.into_iter().enumerate() {
         let mut events = None;

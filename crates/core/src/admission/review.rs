@@ -369,7 +369,8 @@ fn read(text: &str, keep: SkimKeep, kind: Kind) -> Result<Value, Unreadable> {
     match (parse(text, keep.of_kind(kind)), keep) {
         (Err(unreadable), SkimKeep::Object(needs)) => {
             let judged = |needs| parse(text, SkimKeep::Judged(needs));
-            judged(needs.of_kind(kind)).or_else(|_| judged(needs)).map_err(|_| unreadable)
+            let without = parse(text, keep).or_else(|_| judged(needs.of_kind(kind)));
+            without.or_else(|_| judged(needs)).map_err(|_| unreadable)
         }
         (read, _) => read,
     }

@@ -246,7 +246,7 @@ pub(crate) struct RefusedPod {
 }
 
 /// Returns why the API server refuses the pods or Jobs that are made of the templates in a custom resource. What a placeholder
-/// stands for is not known. Pointers are those in the object. Nothing is known of an object with more than [`MOST_VALUES`] values.
+/// stands for is not known. Pointers are those in the object. Nothing is known of a `spec` with more than [`MOST_VALUES`] values.
 pub(crate) fn refused_pods(kind: Kind, object: &Value) -> Option<Vec<RefusedPod>> {
     let mut refused = validate::pods_refused(kind, object)?;
     // What the schema of the resource refuses is no pod yet.

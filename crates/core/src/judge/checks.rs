@@ -145,7 +145,7 @@ pub static CHECKS: &[Check] = &[
     Check {
         id: POD_REFUSED,
         problem: "Pods that a cluster refuses",
-        summary: "The API server that was asked makes the pods of the template",
+        summary: "The cluster accepts the pods of the template",
         page: "The API server stores the object and refuses its pods, so that its controller tries to make them \
                again and again. `jobgate dry-run --cluster --try-pods` sent a pod of the template, as a dry run \
                that stores nothing. The message is the server's: its validation, a webhook for pods, a quota, a \

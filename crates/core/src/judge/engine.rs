@@ -49,7 +49,7 @@ pub fn evaluate(policy: &Policy, facts: &dyn Facts, request: &Request<'_>) -> Ve
     evaluate_by(Which::All, policy, facts, request)
 }
 
-/// Judges one object by some of the rules. A rule's findings do not depend on other rules.
+/// Judges one object by some of the rules. A rule's findings do not depend on other rules, but for those that give way.
 #[must_use]
 pub(crate) fn evaluate_by(
     which: Which,
@@ -159,7 +159,7 @@ impl<'a> Judgement<'a> {
             }
         }
         self.lift(findings, &mut verdict);
-        give_way(&mut verdict.findings, self.policy.rules());
+        give_way(&mut verdict.findings, self.policy.rules(), self.request.object);
         sort(&mut verdict.findings);
         relate(&mut verdict.findings);
         verdict
@@ -238,9 +238,9 @@ impl<'a> Judgement<'a> {
         let runs = |(rule, settings): &(&Rule, Effective)| {
             let kept = settings.action == Action::Fill && self.wishes.keeps(&rule.id);
             let is_needed = is_wanted(rule) && (which != Which::Binding || !rule.ignores_fills);
-            (is_needed && which.runs(settings.action)
-                || which == Which::Answered && self.answers_note(rule, settings))
-                && !kept
+            let is_run =
+                which.runs(settings.action) || which == Which::Answered && self.answers_note(rule, settings);
+            is_needed && is_run && !kept
         };
         let of_kind = self.scope.rules(|rule| rule.kinds.contains(self.workload.kind));
         let rules: Vec<(&Rule, Effective)> = of_kind.filter(runs).collect();

@@ -2,31 +2,27 @@
 //! others.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
 use std::mem::{Discriminant, discriminant};
 
 use crate::controllers::incident::Incident;
-use crate::judge::finding::{Finding, Level, Place};
+use crate::judge::api::prefer_denials;
+use crate::judge::finding::{Finding, Place};
 use crate::judge::rules::RuleSet;
-use crate::text::pointer::Pointer;
+use crate::text::value::Value;
 
 /// Maximum findings that another one names: more stay as they are.
 const MOST_NAMED: usize = 4;
 
-/// Leaves out what rules that give way say of a field of which another rule says something that is no less serious.
-pub(super) fn give_way(findings: &mut Vec<Finding>, rules: &RuleSet) {
+/// Leaves out what rules that give way say of places that another rule denies.
+pub(super) fn give_way(findings: &mut Vec<Finding>, rules: &RuleSet, object: &Value) {
     let gives_way = |finding: &Finding| rules.find(&finding.rule).is_some_and(|rule| rule.gives_way);
     if !findings.iter().any(gives_way) {
         return;
     }
-    let mut said: HashMap<Pointer, Level> = HashMap::new();
-    for finding in findings.iter().filter(|finding| !gives_way(finding)) {
-        let level = said.entry(finding.path.clone()).or_insert(finding.level);
-        *level = finding.level.max(*level);
-    }
-    findings.retain(|finding| {
-        !gives_way(finding) || said.get(&finding.path).is_none_or(|level| *level < finding.level)
-    });
+    let (mut giving, others): (Vec<Finding>, Vec<Finding>) = findings.drain(..).partition(gives_way);
+    prefer_denials(&others, &mut giving, object);
+    findings.extend(others);
+    findings.extend(giving);
 }
 
 /// Joins the findings of different rules about one incident, which are sorted. The finding that stands is that of the highest level,
@@ -72,10 +68,12 @@ mod tests {
     use super::*;
     use crate::controllers::time::Time;
     use crate::judge::checks;
-    use crate::judge::finding::Safety;
+    use crate::judge::finding::{Level, Safety};
     use crate::judge::loss::Loss;
     use crate::judge::policy::Policy;
     use crate::judge::rule::Rule;
+    use crate::text::pointer::Pointer;
+    use crate::text::value::json;
 
     fn finding(rule: &'static str, level: Level, incident: Option<Incident>, hours: Option<i64>) -> Finding {
         let finding = checks::finding(rule, level, Pointer::root().key(rule), "it is lost", "");
@@ -136,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_that_gives_way_is_silent_about_a_field_of_which_another_says_as_much() {
+    fn a_rule_that_gives_way_is_silent_about_a_field_that_another_denies() {
         let way = |giving: Level, other: Level| {
             let policy = Policy::default();
             let is_giving = |rule: &&Rule| rule.gives_way;
@@ -148,7 +146,7 @@ mod tests {
                 checks::finding(rule.id.clone(), giving, at("b"), "it is refused", ""),
                 checks::finding(other_rule.id.clone(), other, at("a"), "it says more", ""),
             ];
-            give_way(&mut findings, policy.rules());
+            give_way(&mut findings, policy.rules(), &json!({"a": 1, "b": 1}));
             findings.len()
         };
         assert_eq!(way(Level::Deny, Level::Deny), 2);

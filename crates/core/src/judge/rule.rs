@@ -70,8 +70,7 @@ pub struct Rule {
     pub ratchet: Ratchet,
     /// Returns what an object holds according to the rule's parameters, for the sums in reports.
     pub holding: Option<for<'a> fn(&Workload<'a>, &Effective) -> Option<Holding<'a>>>,
-    /// What has to happen for its findings to matter, in the words of `jobgate simulate`; nothing if they matter anyway, or if
-    /// it depends.
+    /// What has to happen for its findings to matter, in the words of `jobgate simulate`; nothing if it depends.
     pub incident: Option<Incident>,
     /// Whether no fill changes what it finds: `/mutate` does without it.
     pub ignores_fills: bool,

@@ -125,7 +125,8 @@ pub fn object<'a>(
 #[must_use]
 pub fn refused_from_now_on(object: &Value) -> Option<(Vec<String>, Value)> {
     let workload = Workload::from_object(object)?;
-    if workload.kind.is_built_in() || workload.kind.made.is_refused_first {
+    // Other operators make pods of what they made before, which an edit leaves alone: Jobs, a JobSet, a Ray cluster.
+    if !workload.kind.made.is_silent {
         return None;
     }
     let mut refused = api::refused_pods(workload.kind, object)?;

@@ -82,8 +82,9 @@ pub struct Limits {
     pub weighed_bytes: usize,
     /// Bodies up to this size have memory of their own, so that large ones cannot take it. 64 KiB.
     pub inline_bytes: usize,
-    /// Steps of [`jobgate_core::text::meter`] after which an evaluation is started again on its own thread: under a
-    /// millisecond. A step takes up to 100 ns; an ordinary review takes some 500 steps. 4,000.
+    /// Steps of [`jobgate_core::text::meter`] after which an evaluation is started again on its own thread: under two
+    /// milliseconds. A step takes up to 100 ns; an ordinary review takes some 500 steps, and one whose rules ask what would
+    /// happen up to some 10,000. To start again costs as much as to go on. 16,000.
     pub inline_steps: u64,
     /// How long an answer may take, however long the API server would wait. 2.5 s.
     pub review: Duration,
@@ -132,7 +133,7 @@ impl Default for Limits {
             light: 4 << 20,
             weighed_bytes: 256 << 10,
             inline_bytes: 64 << 10,
-            inline_steps: 4_000,
+            inline_steps: 16_000,
             review: Duration::from_millis(2500),
             margin: Duration::from_millis(200),
             write: Duration::from_secs(10),

@@ -34,6 +34,10 @@ pub fn made_pods(kind: Kind, object: &Value) -> Vec<MadePod> {
             else {
                 return;
             };
+            // No pod is made.
+            if around.get("replicas").and_then(Value::as_i64) == Some(0) {
+                return;
+            }
             let template = match form.is_job() {
                 true => made_job(kind, form, around).get("template").map(Stored::to_value),
                 false => Some(made_template(kind, form, template).to_value()),
@@ -74,9 +78,9 @@ fn pod(kind: Kind, object: &Value, template: &Value, own: &BTreeSet<&str>) -> Va
         spec.insert("volumes".to_owned(), Value::Array(volumes));
     }
     let text = |key: &str| object.get("metadata")?.get(key)?.as_str();
-    let name = text("name").or(text("generateName")).unwrap_or_default().trim_end_matches('-');
+    let name = text("name").or(text("generateName")).unwrap_or_default();
     // The same name each time, so that the server says the same each time.
-    let name = name.get(..MOST_OF_NAME).unwrap_or(name);
+    let name = name.get(..MOST_OF_NAME).unwrap_or(name).trim_end_matches(['-', '.']);
     let mut metadata = json!({"name": format!("{name}-dry-run")});
     for key in ["labels", "annotations"] {
         if let Some(written) = template.get("metadata").and_then(|metadata| metadata.get(key))
@@ -136,7 +140,7 @@ mod tests {
         assert_eq!(pods[0].pod["metadata"], json!({"name": "train-dry-run", "labels": {"team": "a"}}));
         let spec = &pods[0].pod["spec"];
         assert_eq!(spec["restartPolicy"], "OnFailure", "the operator overwrites it");
-        assert_eq!(spec["containers"][0]["resources"]["requests"]["cpu"], "1", "the defaults of the server");
+        assert_eq!(spec["containers"][0]["terminationMessagePolicy"], "File", "the defaults of the server");
     }
 
     #[test]

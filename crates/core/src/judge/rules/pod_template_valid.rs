@@ -74,7 +74,7 @@
 //! * In a training runtime, which runs nothing by itself, and for kinds whose operator is not known, all are warnings.
 //! * What another rule denies of a field is said by that rule alone.
 //! * A placeholder is not judged.
-//! * An object with more than 10,000 values in it is not validated, and a warning says so.
+//! * A `spec` with more than 10,000 values in it is not validated, and a warning says so.
 //!
 //! What follows is what `jobgate simulate --what create-refused` says. With the operators of kubeflow.org, it was seen with
 //! training-operator 1.9.4 and mpi-operator 0.8.0. What a webhook for pods, a quota, the Pod Security Standard or a LimitRange of
@@ -127,8 +127,8 @@ fn check(cx: &mut Cx<'_>) {
     let mut last = None;
     let Some(refused) = api::refused_pods(kind, object) else {
         let most = thousands(api::MOST_VALUES);
-        let message = format!("the templates are not validated: the object has more than {most} values in it");
-        cx.report(&workload.object.pointer, message).help("split it into several").at_most(Level::Warn);
+        let message = format!("the templates are not validated: `spec` has more than {most} values in it");
+        cx.report(&workload.object.pointer, message).help("make the templates smaller").at_most(Level::Warn);
         return;
     };
     for refused in refused {

@@ -16,7 +16,7 @@ use crate::text::meter;
 use crate::text::pointer::{Pointer, Token};
 use crate::text::value::{Map, Value};
 
-/// Maximum values of an object of which the pods are validated. A large template has a few hundred.
+/// Maximum values in a `spec` of which the pods are validated. A large template has a few hundred.
 pub(crate) const MOST_VALUES: usize = 10_000;
 /// So many values are looked at in a step where nothing else is done with them.
 const CHEAP: u64 = 16;
@@ -30,11 +30,13 @@ pub(in crate::judge::api) struct RefusedPods {
 }
 
 /// Returns why the API server refuses the pods and Jobs of a custom resource, without what is refused before: by the schema
-/// of the resource or by its operator. Nothing if the object has more than [`MOST_VALUES`] values.
+/// of the resource or by its operator. Nothing if its `spec` has more than [`MOST_VALUES`] values.
 #[must_use]
 pub(in crate::judge::api) fn pods_refused(kind: Kind, object: &Value) -> Option<RefusedPods> {
     // The server prunes `null` before a resource is stored.
-    let pruned = has_null(object, &mut MOST_VALUES.clone())?.then(|| without_nulls(object));
+    let mut left = MOST_VALUES;
+    let has_null = object.get("spec").map_or(Some(false), |spec| has_null(spec, &mut left))?;
+    let pruned = has_null.then(|| without_nulls(object));
     let object = pruned.as_ref().unwrap_or(object);
     let mut causes = Causes::default();
     for form in kind.pods.iter().filter(|form| form.template.is_of_kubernetes()) {
