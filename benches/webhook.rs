@@ -695,10 +695,7 @@ fn server_cpu() -> Duration {
 // throughput
 
 fn throughput(plan: &Plan, out: &mut String) -> Vec<String> {
-    let threads = |name| Builder::new_multi_thread().thread_name(name).enable_all().build().unwrap();
-    let (server, client) = (threads(SERVER_THREAD), threads("client"));
-    let made = Development::generate().unwrap();
-    let tls = tls(&made.ca);
+    let Ground { server, client, made, tls } = Ground::new();
     let policy = jobgate::policies::builtin("default").expect("the default policy is built in");
     let (jobgate, _running) =
         start(&server, &made, |metrics| Webhook::new(policy, Claims::off(), metrics, today));
@@ -840,6 +837,28 @@ fn training() -> Value {
     job
 }
 
+/// What servers and clients run on, and their certificates.
+struct Ground {
+    server: Runtime,
+    client: Runtime,
+    made: Development,
+    tls: TlsConnector,
+}
+
+impl Ground {
+    fn new() -> Self {
+        let threads = |name| Builder::new_multi_thread().thread_name(name).enable_all().build().unwrap();
+        let made = Development::generate().unwrap();
+        let tls = tls(&made.ca);
+        Self { server: threads(SERVER_THREAD), client: threads("client"), made, tls }
+    }
+}
+
+/// Starts Jobgate with a policy.
+fn start_webhook(server: &Runtime, made: &Development, policy: Policy) -> (SocketAddr, watch::Sender<Stop>) {
+    start(server, made, |metrics| Webhook::new(policy, Claims::off(), metrics, today))
+}
+
 /// A server, and what it answers to one request.
 type Learned = (SocketAddr, Arc<Vec<Exchange>>);
 
@@ -872,18 +891,14 @@ fn in_turns<const N: usize>(
     rounds
 }
 
-/// The most that `pod-template-valid` may add to the processor time of a review on `/validate`, and on `/mutate`, where it runs
-/// only if something is denied.
+/// The most that `pod-template-valid` may add to the processor time of a review on `/validate`, and on `/mutate`, where it does not
+/// run.
 const TEMPLATES: [(Endpoint, f64); 2] = [(Endpoint::Mutate, 1.03), (Endpoint::Validate, 1.1)];
 
 /// Reviews a PyTorchJob with the pods of the training Job, with all rules and without the one that validates its templates.
 fn templates(plan: &Plan, out: &mut String) -> Vec<String> {
-    let threads = |name| Builder::new_multi_thread().thread_name(name).enable_all().build().unwrap();
-    let (server, client) = (threads(SERVER_THREAD), threads("client"));
-    let made = Development::generate().unwrap();
-    let tls = tls(&made.ca);
-    let webhook =
-        |policy: Policy| start(&server, &made, |metrics| Webhook::new(policy, Claims::off(), metrics, today));
+    let Ground { server, client, made, tls } = Ground::new();
+    let webhook = |policy| start_webhook(&server, &made, policy);
     let all = Policy::default();
     let others: Vec<&str> =
         all.rules().iter().map(|rule| &*rule.id).filter(|id| *id != "pod-template-valid").collect();
@@ -928,12 +943,8 @@ fn templates(plan: &Plan, out: &mut String) -> Vec<String> {
 /// Reviews one training Job at each endpoint: with all rules, with those of the mission, and by the handler that a
 /// user would write.
 fn endpoints(plan: &Plan, out: &mut String) -> Vec<String> {
-    let threads = |name| Builder::new_multi_thread().thread_name(name).enable_all().build().unwrap();
-    let (server, client) = (threads(SERVER_THREAD), threads("client"));
-    let made = Development::generate().unwrap();
-    let tls = tls(&made.ca);
-    let webhook =
-        |policy: Policy| start(&server, &made, |metrics| Webhook::new(policy, Claims::off(), metrics, today));
+    let Ground { server, client, made, tls } = Ground::new();
+    let webhook = |policy| start_webhook(&server, &made, policy);
     let (all, _running) = webhook(jobgate::policies::builtin("default").expect("a policy"));
     let (mission, _running) = webhook(only(&MISSION));
     let (typed, _running) = start(&server, &made, |_| Typed);
@@ -974,10 +985,7 @@ fn endpoints(plan: &Plan, out: &mut String) -> Vec<String> {
 
 /// Reviews one object of each kind over and over.
 fn other_kinds(plan: &Plan, out: &mut String) {
-    let threads = |name| Builder::new_multi_thread().thread_name(name).enable_all().build().unwrap();
-    let (server, client) = (threads(SERVER_THREAD), threads("client"));
-    let made = Development::generate().unwrap();
-    let tls = tls(&made.ca);
+    let Ground { server, client, made, tls } = Ground::new();
     let policy = jobgate::policies::builtin("default").expect("the default policy is built in");
     let (address, _running) =
         start(&server, &made, |metrics| Webhook::new(policy, Claims::off(), metrics, today));

@@ -161,7 +161,7 @@ fn tries_the_pods(place: &Place<'_>) {
     assert_eq!(found.len(), 1, "{found:?}");
     assert_eq!(found[0]["action"], "deny");
     assert_eq!(place.kubectl(&["get", "pods", "-o", "json"]).json()["items"], json!([]), "nothing is stored");
-    // Who may not create pods gets no answer, and is told so; who did not ask is told so, too.
+    // Without the right to create pods, and without the flag, it is said that pods were not tried.
     let report = report("watcher", &["--try-pods"], &job("a", json!({})));
     assert!(report["unjudged"].to_string().contains("you may not create pods"), "{report}");
     let kubeconfig = file("admin");

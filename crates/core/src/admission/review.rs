@@ -366,11 +366,12 @@ fn examine<'a>(
 /// Reads an object. One whose status or unknown fields cannot be read is read without them: it counts as
 /// unfinished, so they exempt nothing. What cannot be read in a container of a custom resource is passed over.
 fn read(text: &str, keep: SkimKeep, kind: Kind) -> Result<Value, Unreadable> {
-    match (parse(text, keep.of_kind(kind)), keep) {
+    let of_kind = keep.of_kind(kind);
+    let whole = parse(text, of_kind);
+    let read = if of_kind == keep { whole } else { whole.or_else(|_| parse(text, keep)) };
+    match (read, keep) {
         (Err(unreadable), SkimKeep::Object(needs)) => {
-            let judged = |needs| parse(text, SkimKeep::Judged(needs));
-            let without = parse(text, keep).or_else(|_| judged(needs.of_kind(kind)));
-            without.or_else(|_| judged(needs)).map_err(|_| unreadable)
+            parse(text, SkimKeep::Judged(needs)).map_err(|_| unreadable)
         }
         (read, _) => read,
     }

@@ -34,7 +34,6 @@ use crate::text::value::Value;
 pub use known::prefer_denials;
 use known::{KnownPlaces, keep_items};
 pub use made::{MadePod, made_pods};
-use schema::Schema;
 use stored::Stored;
 pub(crate) use validate::MOST_VALUES;
 use validate::{Cause, Reason};
@@ -248,12 +247,7 @@ pub(crate) struct RefusedPod {
 /// Returns why the API server refuses the pods or Jobs that are made of the templates in a custom resource. What a placeholder
 /// stands for is not known. Pointers are those in the object. Nothing is known of a `spec` with more than [`MOST_VALUES`] values.
 pub(crate) fn refused_pods(kind: Kind, object: &Value) -> Option<Vec<RefusedPod>> {
-    let mut refused = validate::pods_refused(kind, object)?;
-    // What the schema of the resource refuses is no pod yet.
-    let schema = Schema::get();
-    for causes in [&mut refused.wrong, &mut refused.missing] {
-        causes.retain(|cause| cause.reason != Reason::Required || !schema.requires(object, &cause.path));
-    }
+    let refused = validate::pods_refused(kind, object)?;
     let who = if kind.made.is_refused_first { validate::operator_check(Some(kind)) } else { PODS };
     let findings = |causes, is_missing| {
         let causes = once::once(causes, object);

@@ -10,8 +10,6 @@ use std::sync::OnceLock;
 use serde_json::Value;
 
 use crate::kinds::{Api, EACH, Kind};
-use crate::text::meter;
-use crate::text::pointer::{Pointer, Token};
 use crate::text::value;
 
 /// The schemas of the built-in kinds, by definition.
@@ -207,35 +205,6 @@ impl Schema {
             }
             None => None,
         }
-    }
-
-    /// Tells whether the schema of a custom resource requires a field that is missing.
-    pub(super) fn requires(&self, object: &value::Value, field: &Pointer) -> bool {
-        let tokens = field.tokens();
-        meter::spend(tokens.len() as u64);
-        let (Some(root), Some((Token::Key(name), around))) = (self.root(object), tokens.split_last()) else {
-            return false;
-        };
-        let mut place = Some((root.shape, object));
-        for token in around {
-            place = place.and_then(|(id, value)| match (self.shape(id), token) {
-                (SchemaShape::Object(fields), Token::Key(key)) => {
-                    Some((fields.get(key)?, value.get(&**key)?))
-                }
-                (SchemaShape::Map(item), Token::Key(key)) => Some((*item, value.get(&**key)?)),
-                (SchemaShape::List(item), Token::Index(at)) => Some((*item, value.as_array()?.get(*at)?)),
-                _ => None,
-            });
-        }
-        place.is_some_and(|(id, value)| match self.shape(id) {
-            SchemaShape::Object(fields) => {
-                root.required
-                    && value.is_object()
-                    && fields.required.iter().any(|required| **required == **name)
-                    && value.get(&**name).is_none_or(value::Value::is_null)
-            }
-            _ => false,
-        })
     }
 
     /// Returns the shape of a Job.
