@@ -5,6 +5,7 @@ pub mod apply;
 pub mod defaults;
 mod dump;
 mod follows;
+mod held;
 mod known;
 mod made;
 mod once;
@@ -25,12 +26,11 @@ use crate::judge::checks::{
 use crate::judge::finding::{Finding, Level, Part, Safety};
 use crate::judge::fold::{Folded, ItemWalk, Way, each_place};
 use crate::k8s::cron::Schedule;
-use crate::k8s::go::quoted;
 use crate::kinds::{self, Api, Kind, Operator, Workload};
 use crate::text::patch::Op;
-use crate::text::placeholder::{is_placeholder, is_to_replace};
 use crate::text::pointer::{Pointer, Token};
 use crate::text::value::Value;
+use held::{may_hold, placeholder_of};
 pub use known::prefer_denials;
 use known::{KnownPlaces, keep_items};
 pub use made::{MadePod, made_pods};
@@ -279,7 +279,7 @@ fn report_causes(
         add_findings(object, applying, rule, &mut known, found);
     }
     // What else is refused of pods is said by a rule.
-    if let Some(kind) = stored.kind().filter(|kind| !kind.is_built_in()) {
+    if let Some(kind) = stored.kind().filter(|kind| !kind.is_built_in() && may_hold(object, "")) {
         let refused = validate::pods_refused(kind, object);
         let causes = refused.into_iter().flat_map(|refused| refused.wrong.into_iter().chain(refused.missing));
         let causes = once::once(causes.collect(), object);
@@ -311,36 +311,6 @@ fn add_findings(
         known.reported.insert(cause);
         found.push(finding);
     }
-}
-
-/// A placeholder that is the reason for a cause.
-enum HeldPlaceholder<'c, 'o> {
-    Value(&'c Pointer, &'o str),
-    Key(&'c Pointer, &'c str),
-}
-
-impl HeldPlaceholder<'_, '_> {
-    fn finding(&self) -> Finding {
-        match *self {
-            Self::Value(at, text) => structure::held(at.clone(), text),
-            Self::Key(at, key) => structure::held_as_key(at.clone(), key),
-        }
-    }
-}
-
-/// Returns the placeholder that a cause is about: a value, or the key of a mapping that the server refuses.
-fn placeholder_of<'c, 'o>(cause: &'c Cause, object: &'o Value) -> Option<HeldPlaceholder<'c, 'o>> {
-    // A name in capitals counts as a placeholder only where it is rejected.
-    let is_refused = matches!(cause.reason, Reason::Invalid | Reason::NotSupported | Reason::NotFound)
-        && !cause.message.ends_with("immutable");
-    let holds = |text: &str| is_placeholder(text) || is_refused && is_to_replace(text);
-    let places = [&cause.path, &cause.pointer];
-    let value = |at: &'c Pointer| at.find(object)?.as_str().filter(|text| holds(text));
-    if let Some(held) = places.into_iter().find_map(|at| Some(HeldPlaceholder::Value(at, value(at)?))) {
-        return Some(held);
-    }
-    let Some(Token::Key(key)) = cause.pointer.last().filter(|_| is_refused) else { return None };
-    (holds(key) && cause.message.contains(&quoted(key))).then(|| HeldPlaceholder::Key(&cause.pointer, key))
 }
 
 /// Tells whether a cause applies to a partial object too: where it explicitly sets nothing or a wrong value.
