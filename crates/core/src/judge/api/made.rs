@@ -1,11 +1,11 @@
 //! The pods that are made of the templates of an object, as far as they are known, to ask an API server about them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use super::defaults::{made_job, made_template};
 use super::place::{ApiPlace, PlaceStep, each_mapping, value_at};
 use super::stored::Stored;
-use crate::kinds::{Field, Kind, Mounted, Part, TEMPLATE, each_at};
+use crate::kinds::{Field, Kind, Mounted, Part, TEMPLATE, Workload, each_at};
 use crate::text::pointer::Pointer;
 use crate::text::value::{Value, json};
 
@@ -21,21 +21,25 @@ pub struct MadePod {
     pub pod: Value,
 }
 
-/// Returns a pod of each template of an object that has the form of Kubernetes. What the operator adds to the pods is not in them,
+/// Returns a pod of each template of an object that has the form of Kubernetes, unless its number is 0. What the operator adds to the pods is not in them,
 /// but for its volumes, each as an `emptyDir`: else a mount would be refused. The pods of a TrainJob are those of its runtime and not
 /// known here.
 #[must_use]
 pub fn made_pods(kind: Kind, object: &Value) -> Vec<MadePod> {
     let mut made = Vec::new();
     let own = own_claims(kind, object);
+    let workload = Workload::from_object(object);
+    let pods = workload.iter().flat_map(|workload| &workload.pods);
+    let none: HashSet<&Pointer> =
+        pods.filter(|pod| pod.count.most == Some(0)).map(|pod| &pod.template.pointer).collect();
     for form in kind.pods.iter().filter(|form| form.template.is_of_kubernetes()) {
         each_mapping(&ApiPlace::ROOT, object, form.at, &mut |place, around| {
             let Some(template) = value_at(around, form.template.at).filter(|template| template.is_object())
             else {
                 return;
             };
-            // No pod is made.
-            if around.get("replicas").and_then(Value::as_i64) == Some(0) {
+            let place = place.step(PlaceStep::Fields(form.template.at)).pointer();
+            if none.contains(&place) {
                 return;
             }
             let template = match form.is_job() {
@@ -48,10 +52,7 @@ pub fn made_pods(kind: Kind, object: &Value) -> Vec<MadePod> {
             {
                 spec.insert("restartPolicy", around.get("restartPolicy").map_or("Never", in_pods).into());
             }
-            made.push(MadePod {
-                template: place.step(PlaceStep::Fields(form.template.at)).pointer(),
-                pod: pod(kind, object, &template, &own),
-            });
+            made.push(MadePod { template: place, pod: pod(kind, object, &template, &own) });
         });
     }
     made
@@ -153,6 +154,21 @@ mod tests {
         });
         let pods = pods(&object);
         assert_eq!(pods[0].pod["spec"]["volumes"], json!([{"name": "ssh-auth", "emptyDir": {}}]));
+    }
+
+    #[test]
+    fn a_role_of_no_pods_has_none() {
+        let template = json!({"spec": {"containers": [{"name": "a", "image": "i"}]}});
+        let job = |replicas: i64| json!({"name": "w", "replicas": replicas, "template": {"spec": {"template": template}}});
+        let object = json!({"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "spec": {"replicatedJobs": [job(0), job(1)]}});
+        let places: Vec<String> = pods(&object).iter().map(|made| made.template.to_json_pointer()).collect();
+        assert_eq!(places, ["/spec/replicatedJobs/1/template/spec/template"]);
+        let role = |replicas: i64| json!({"replicas": replicas, "template": template});
+        let spec = json!({"pytorchReplicaSpecs": {"Master": role(1), "Worker": role(0)}});
+        assert_eq!(
+            pods(&json!({"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "spec": spec})).len(),
+            1
+        );
     }
 
     #[test]
