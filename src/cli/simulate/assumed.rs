@@ -8,6 +8,10 @@ use crate::controllers::story::Assumptions;
 use crate::controllers::time::Time;
 use crate::report::clean;
 
+/// What is assumed of templates that are not validated, in words that go on.
+pub(super) const ACCEPTED: &str =
+    "; the API server accepts the pods, which are not validated: `spec` is too large for that";
+
 /// Returns what is assumed of the scheduler of a gang, in words that go on.
 pub(super) fn gang_in_words(after: Option<Time>) -> String {
     match after {

@@ -60,6 +60,14 @@ impl<'a> Simulable<'a> {
         }
     }
 
+    /// Tells whether the templates are validated.
+    pub(super) fn is_validated(&self) -> bool {
+        match self {
+            Self::Job(_) => true,
+            Self::Object(object) => object.is_validated,
+        }
+    }
+
     /// Returns the accelerators that an hour of a pod counts for; of an object whose pods differ, their roles have them.
     pub(super) fn accelerators(&self) -> i64 {
         match self {

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::cmp::Reverse;
 
-use super::assumed::{assumed, gang_in_words, in_words, queue_in_words};
+use super::assumed::{ACCEPTED, assumed, gang_in_words, in_words, queue_in_words};
 use super::changes::{Change, changes};
 use super::decides::Decision;
 use super::endings::{OrBecause, severity};
@@ -76,6 +76,8 @@ pub(super) struct Simulated {
     pub(super) because: String,
     /// Why the API server refuses pods from the beginning.
     pub(super) refused: Vec<String>,
+    /// Whether the templates are validated.
+    pub(super) is_validated: bool,
     /// The operator of a kind around the Job, which is not simulated.
     pub(super) inside: Option<String>,
     /// The operators that are modelled, and their releases; none where it is Kubernetes alone.
@@ -170,7 +172,8 @@ impl Simulated {
         let gang =
             if self.has_pod_group { gang_in_words(self.assumptions.gang_after) } else { String::new() };
         let dashboard = if self.has_dashboard { "; Ray's dashboard answers" } else { "" };
-        format!("{}{gang}{dashboard}{admitted}", in_words(&self.assumptions, &self.because))
+        let accepted = if self.is_validated { "" } else { ACCEPTED };
+        format!("{}{gang}{dashboard}{admitted}{accepted}", in_words(&self.assumptions, &self.because))
     }
 }
 
@@ -309,6 +312,7 @@ fn of_object(
             assumptions: told.assumptions,
             because: because.to_owned(),
             refused: job.refused().to_vec(),
+            is_validated: job.is_validated(),
             inside: is_inside.then(|| kind.clone()),
             operators: job.operators(),
             by_source: job.by_source(),

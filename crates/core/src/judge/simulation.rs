@@ -98,6 +98,8 @@ pub struct SimulatedObject<'a> {
     pub because: String,
     /// Why the API server refuses pods of its templates, from the beginning.
     pub refused: Vec<String>,
+    /// Whether its templates are validated; not if its `spec` is too large for that.
+    pub is_validated: bool,
     /// The object as the model reads it, where pods are refused.
     marked: Option<Value>,
 }
@@ -111,7 +113,9 @@ pub fn object<'a>(
     defaults: &ProgramDefaults,
 ) -> Option<SimulatedObject<'a>> {
     let object = read_object(workload, &WorkloadReading::from_workload(workload), before, defaults)?;
-    let refused = api::refused_pods(workload.kind, object.manifest).unwrap_or_default();
+    let Some(refused) = api::refused_pods(workload.kind, object.manifest) else {
+        return Some(SimulatedObject { is_validated: false, ..object });
+    };
     if refused.is_empty() {
         return Some(object);
     }
@@ -177,6 +181,7 @@ pub(super) fn read_object<'a>(
         or_peers,
         because,
         refused: Vec::new(),
+        is_validated: true,
         marked: None,
     })
 }
