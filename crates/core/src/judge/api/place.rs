@@ -14,8 +14,6 @@ use crate::text::{hash, meter};
 pub(super) struct ApiPlace<'p> {
     around: Option<&'p Self>,
     step: PlaceStep<'p>,
-    /// A hash of the place without the steps that differ between the items of a list.
-    pattern: u64,
 }
 
 /// A step to a place inside another.
@@ -50,11 +48,11 @@ impl PlaceStep<'_> {
 
 impl<'p> ApiPlace<'p> {
     /// The whole object.
-    pub(super) const ROOT: Self = Self { around: None, step: PlaceStep::None, pattern: 0 };
+    pub(super) const ROOT: Self = Self { around: None, step: PlaceStep::None };
 
     /// Returns a place inside this one.
     pub(super) fn step(&'p self, step: PlaceStep<'p>) -> Self {
-        Self { around: Some(self), step, pattern: fold::mix(self.pattern, step.pattern()) }
+        Self { around: Some(self), step }
     }
 
     /// Tells whether it is a field of the whole object.
@@ -65,7 +63,7 @@ impl<'p> ApiPlace<'p> {
     /// Hashes the place without the steps that differ between the items of a list, which are added to `item`.
     /// The same place may have another hash if it is reached by other steps.
     pub(super) fn pattern<'s>(&'s self, item: &mut Vec<fold::ItemStep<'s>>, hasher: &mut DefaultHasher) {
-        self.pattern.hash(hasher);
+        self.same().hash(hasher);
         self.differing(item);
     }
 
@@ -75,6 +73,11 @@ impl<'p> ApiPlace<'p> {
         what.hash(&mut hasher);
         self.pattern(&mut item, &mut hasher);
         (hasher.finish(), item)
+    }
+
+    /// Returns a hash of the steps that do not differ between the items of a list.
+    fn same(&self) -> u64 {
+        self.around.map_or(0, |around| fold::mix(around.same(), self.step.pattern()))
     }
 
     /// Adds the steps that differ between the items of lists.

@@ -238,7 +238,6 @@ impl Causes {
         items: impl Iterator<Item = (usize, ObjectPart<'p, 'v>)>,
         mut check: impl FnMut(&ObjectPart<'p, 'v>, usize, &mut Self),
     ) {
-        let before = list.differing();
         let (outer, length) = (self.noted.take(), self.len());
         let mut last: Option<(&Stored<'v>, Noted)> = None;
         let mut previous = None;
@@ -255,7 +254,12 @@ impl Causes {
             // The first of a row may not be a duplicate where the second one is.
             let is_second = previous.is_some() && previous == item.value;
             previous = item.value;
-            self.noted = is_second.then(|| Noted { before, index, counted: Vec::new(), is_all: true });
+            self.noted = is_second.then(|| Noted {
+                before: list.differing(),
+                index,
+                counted: Vec::new(),
+                is_all: true,
+            });
             check(&item, index, self);
             let noted = self.noted.take().filter(|noted| noted.is_all && !noted.counted.is_empty());
             last = item.value.zip(noted);
