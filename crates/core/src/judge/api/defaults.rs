@@ -62,10 +62,11 @@ const PLAIN_INTS: [&str; 8] = [
     "timeoutSeconds",
 ];
 /// Strings for which empty and unset differ.
-const POINTER_TEXTS: [&str; 14] = [
+const POINTER_TEXTS: [&str; 15] = [
     "apiGroup",
     "completionMode",
     "hostnameOverride",
+    "localhostProfile",
     "managedBy",
     "podReplacementPolicy",
     "succeededIndexes",

@@ -15,6 +15,7 @@ mod mounts;
 mod operator;
 mod part;
 mod pod;
+mod pod_annotations;
 mod pods;
 mod probes;
 mod resources;

@@ -11,7 +11,7 @@ use super::scheduling::{spread, tolerations};
 use super::security::{host_users, pod_security, user_ids};
 use super::seen::SeenValues;
 use super::system::{host_process, system_options};
-use super::{resources, selector, volume};
+use super::{pod_annotations, resources, selector, volume};
 use crate::k8s::go::quoted;
 use crate::k8s::names;
 
@@ -31,9 +31,11 @@ pub(super) fn template(template: &ObjectPart<'_, '_>, causes: &mut Causes) {
     causes.renamed(&metadata, template, |causes| {
         selector::labels(&metadata.get("labels"), causes);
         annotations(&metadata.get("annotations"), causes);
+        pod_annotations::check(&metadata.get("annotations"), &template.get("spec"), causes);
     });
     let pod = template.get("spec");
     spec(&pod, causes);
+    pod_annotations::match_fields(&metadata.get("annotations"), &pod, causes);
     if pod.get("ephemeralContainers").items().next().is_some() {
         causes.forbidden(&pod.get("ephemeralContainers"), "ephemeral containers not allowed in pod template");
     }

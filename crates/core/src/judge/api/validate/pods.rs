@@ -7,14 +7,14 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::cause::{Cause, Causes, Reason};
 use super::part::ObjectPart;
-use super::{env, job, operator, pod, resources, validate};
+use super::{env, job, operator, pod, pod_annotations, resources, validate};
 use crate::judge::api::defaults;
 use crate::judge::api::made::own_claims;
 use crate::judge::api::place::{ApiPlace, PlaceStep, each_mapping, value_at};
 use crate::kinds::{Kind, Reference};
 use crate::text::meter;
 use crate::text::pointer::{Pointer, Token};
-use crate::text::value::{Map, Value};
+use crate::text::value::Value;
 
 /// Maximum values in a `spec` of which the pods are validated. A large template has a few hundred.
 pub(crate) const MOST_VALUES: usize = 10_000;
@@ -73,20 +73,24 @@ pub(in crate::judge::api) fn pods_refused(kind: Kind, object: &Value) -> Option<
 
 /// Tells whether an entry of a mapping is `null`, at any depth. Counts the values down; nothing once none are left.
 fn has_null(value: &Value, left: &mut usize) -> Option<bool> {
-    let (count, is_null) = match value {
-        Value::Array(items) => (items.len(), false),
-        Value::Object(entries) => (entries.len(), entries.values().any(Value::is_null)),
-        _ => return Some(false),
+    let mut take = |count: usize| {
+        meter::spend(1 + count as u64 / CHEAP);
+        *left = left.checked_sub(count)?;
+        Some(())
     };
-    *left = left.checked_sub(count)?;
-    meter::spend(1 + count as u64 / CHEAP);
-    let mut found = is_null;
-    for inner in
-        value.as_array().into_iter().flatten().chain(value.as_object().into_iter().flat_map(Map::values))
-    {
-        found |= has_null(inner, left)?;
+    match value {
+        Value::Array(items) => {
+            take(items.len())?;
+            items.iter().try_fold(false, |found, item| Some(has_null(item, left)? || found))
+        }
+        Value::Object(entries) => {
+            take(entries.len())?;
+            entries
+                .values()
+                .try_fold(false, |found, entry| Some(has_null(entry, left)? || entry.is_null() || found))
+        }
+        _ => Some(false),
     }
-    Some(found)
 }
 
 /// Returns a value without the entries of mappings that are `null`. Items of lists keep their places.
@@ -124,13 +128,14 @@ fn overrides_refused(reference: &Reference, object: &Value) -> Vec<Cause> {
     causes
 }
 
-/// Tells whether something is missing that a webhook for pods may add: a volume, an image, the containers.
+/// Tells whether something is missing that a webhook for pods may add: a volume, an image, containers.
 fn is_missing(cause: &Cause) -> bool {
     match cause.reason {
         Reason::NotFound => true,
         Reason::Required => {
             matches!(cause.path.last(), Some(Token::Key(key)) if ["containers", "image"].contains(&&**key))
         }
+        Reason::Invalid => cause.message.ends_with(pod_annotations::NO_CONTAINER),
         _ => false,
     }
 }

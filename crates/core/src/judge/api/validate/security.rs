@@ -80,6 +80,7 @@ pub(super) fn host_users(spec: &ObjectPart<'_, '_>, causes: &mut Causes) {
 /// Checks the seccomp and AppArmor profiles of a pod or a container.
 pub(super) fn profiles(security: &ObjectPart<'_, '_>, causes: &mut Causes) {
     const TYPES: [&str; 3] = ["Localhost", "RuntimeDefault", "Unconfined"];
+    const MOST_OF_FILE: usize = 4095;
     for (field, what) in [("seccompProfile", "seccomp"), ("appArmorProfile", "AppArmor")] {
         let profile = security.get(field);
         if !profile.is_set() {
@@ -99,6 +100,10 @@ pub(super) fn profiles(security: &ObjectPart<'_, '_>, causes: &mut Causes) {
             ("Localhost", true) if file.text().trim() != file.text() => {
                 _ = causes.invalid(&file, "must not be padded with whitespace");
             }
+            ("Localhost", true) if file.text().is_empty() => {
+                _ = causes.required(&file, &format!("must be set when {what} type is Localhost"));
+            }
+            ("Localhost", true) if file.text().len() > MOST_OF_FILE => causes.too_long(&file, MOST_OF_FILE),
             ("Localhost", _) | (_, false) => {}
             (_, true) => _ = causes.invalid(&file, &format!("can only be set when {what} type is Localhost")),
         }
