@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use http::Method;
 use jobgate::judge::api;
-use jobgate::judge::engine::{self, Request};
+use jobgate::judge::engine::{self, Origin, Request};
 use jobgate::judge::facts::NoFacts;
 use jobgate::judge::finding::Level;
 use jobgate::judge::policy::Policy;
@@ -206,9 +206,10 @@ fn templates() -> Vec<Value> {
     all
 }
 
-/// Returns what Jobgate says of the pods of an object.
+/// Returns what the webhook says of the pods of an object, which is never a part of one, as a file may be.
 fn judged(object: &Value) -> (Option<Level>, Vec<String>) {
-    let verdict = engine::evaluate(&Policy::default(), &NoFacts, &Request::of_file(object, None));
+    let request = Request { origin: Origin::Admission, ..Request::of_file(object, None) };
+    let verdict = engine::evaluate(&Policy::default(), &NoFacts, &request);
     let found = verdict.findings.into_iter().filter(|finding| *finding.rule == *RULE);
     let found: Vec<(Level, String)> =
         found.map(|finding| (finding.level, finding.message.into_owned())).collect();
