@@ -1,5 +1,7 @@
 //! Kubernetes' formats of names, labels and keys. Each function returns the API server's messages for a text.
 
+use std::net::IpAddr;
+
 const LABEL: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
 const NAME: &str = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]";
 const NAME_RULE: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end \
@@ -211,6 +213,50 @@ pub(crate) fn environment_name(text: &str) -> Vec<String> {
     if fine { Vec::new() } else { vec![rule.to_owned()] }
 }
 
+/// An IP address. Not one that some programs read otherwise: with leading zeros, or IPv4 in IPv6.
+#[must_use]
+pub(crate) fn ip_address(text: &str) -> Vec<String> {
+    let message = match text.parse::<IpAddr>() {
+        Ok(IpAddr::V6(address)) if address.to_ipv4_mapped().is_some() => {
+            "must not be an IPv4-mapped IPv6 address"
+        }
+        Ok(_) => return Vec::new(),
+        Err(_) if without_zeros(text).parse::<IpAddr>().is_ok() => "must not have leading 0s",
+        Err(_) => "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)",
+    };
+    vec![message.to_owned()]
+}
+
+/// Returns the parts of an IP address without leading zeros.
+fn without_zeros(text: &str) -> String {
+    let separator = if text.contains(':') { ':' } else { '.' };
+    let part = |part: &str| match part.trim_start_matches('0') {
+        "" if !part.is_empty() => "0".to_owned(),
+        rest => rest.to_owned(),
+    };
+    text.split(separator).map(part).collect::<Vec<_>>().join(&separator.to_string())
+}
+
+/// A domain in which DNS names are looked up. Its labels may have underscores.
+#[must_use]
+pub(crate) fn search_domain(text: &str) -> Vec<String> {
+    const LABEL: &str = "_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?";
+    let mut found = Vec::new();
+    if text.len() > 253 {
+        found.push("must be no more than 253 characters".to_owned());
+    }
+    let is_label = |label: &str| {
+        let label = label.strip_prefix('_').unwrap_or(label);
+        is_made_of(label, is_lower, |byte| matches!(byte, b'-' | b'_'))
+    };
+    if !text.split('.').all(is_label) {
+        let rule = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', and must start and \
+                    end with an alphanumeric character";
+        found.push(form(rule, &format!("{LABEL}(\\.{LABEL})*"), &["example.com"]));
+    }
+    found
+}
+
 /// A key of a config map or a secret.
 #[must_use]
 pub(crate) fn config_key(text: &str) -> Vec<String> {
@@ -291,5 +337,31 @@ mod tests {
         {
             assert!(!problems.is_empty());
         }
+    }
+
+    /// What Kubernetes 1.37 says of them.
+    #[test]
+    fn addresses_and_domains_are_read_strictly() {
+        for (text, words) in [
+            ("10.0.0.1", None),
+            ("2001:db8::1", None),
+            ("::", None),
+            ("", Some("must be a valid IP address")),
+            ("10.0.0", Some("must be a valid IP address")),
+            ("010.0.0.1", Some("must not have leading 0s")),
+            ("2001:db8::00001", Some("must not have leading 0s")),
+            ("::ffff:1.2.3.4", Some("must not be an IPv4-mapped IPv6 address")),
+        ] {
+            let found = ip_address(text);
+            assert_eq!(found.len(), usize::from(words.is_some()), "{text}: {found:?}");
+            assert!(found.iter().all(|found| words.is_some_and(|words| found.starts_with(words))), "{text}");
+        }
+        for text in ["a", "a.b", "_tcp.a", "my_team.a", "a_-b"] {
+            assert_eq!(search_domain(text), [""; 0], "{text}");
+        }
+        for text in ["", "a..b", "_", "a_", "a_.b", "-a", "A"] {
+            assert_eq!(search_domain(text).len(), 1, "{text}");
+        }
+        assert_eq!(search_domain(&"a".repeat(254)), ["must be no more than 253 characters"]);
     }
 }

@@ -218,6 +218,12 @@ impl Quantity {
         self
     }
 
+    /// Returns another amount, in thousandths, that is printed with the same suffixes.
+    #[must_use]
+    pub(crate) fn with_milli(&self, milli: i64) -> Self {
+        Self { amount: Amount::Small { value: milli, scale: MILLI }, family: self.family, written: None }
+    }
+
     /// Returns the amount as the API server stores and prints it.
     #[must_use]
     pub fn canonical(&self) -> String {

@@ -5,6 +5,7 @@
 
 mod custom;
 mod pods;
+mod unset;
 
 use std::sync::Arc;
 
@@ -48,38 +49,6 @@ pub fn stored(object: &Value) -> Stored<'_> {
 
 /// Maximum items that a value of a wrong type keeps, for messages.
 const MOST_OF_WRONG_TYPE: usize = 1000;
-/// Booleans for which `false` and unset are the same.
-const PLAIN_BOOLS: [&str; 7] = ["hostIPC", "hostNetwork", "hostPID", "readOnly", "stdin", "stdinOnce", "tty"];
-/// Integers for which 0 and unset are the same.
-const PLAIN_INTS: [&str; 8] = [
-    "failureThreshold",
-    "hostPort",
-    "initialDelaySeconds",
-    "partition",
-    "periodSeconds",
-    "port",
-    "successThreshold",
-    "timeoutSeconds",
-];
-/// Strings for which empty and unset differ.
-const POINTER_TEXTS: [&str; 15] = [
-    "apiGroup",
-    "completionMode",
-    "hostnameOverride",
-    "localhostProfile",
-    "managedBy",
-    "podReplacementPolicy",
-    "succeededIndexes",
-    "name",
-    "priorityClassName",
-    "runtimeClassName",
-    "service",
-    "storageClassName",
-    "timeZone",
-    "type",
-    "volumeName",
-];
-
 /// Returns a value without unset fields, as the server's types define them, and with canonical numbers and
 /// quantities.
 fn tidied<'a>(schema: &Schema, id: Id, value: &'a Value) -> Stored<'a> {
@@ -97,28 +66,7 @@ fn tidied<'a>(schema: &Schema, id: Id, value: &'a Value) -> Stored<'a> {
                     return None;
                 }
                 let value = tidied(schema, field, value);
-                let unset = match (schema.shape(field), &value) {
-                    (_, Stored::Null) => true,
-                    // An empty list is kept only for numbers.
-                    (SchemaShape::List(item), Stored::List(items)) => {
-                        items.is_empty() && !matches!(schema.shape(*item), SchemaShape::Int32)
-                    }
-                    (SchemaShape::Map(_), Stored::Mapping(entries)) => entries.is_empty(),
-                    (SchemaShape::Text | SchemaShape::Choice, Stored::Text(text)) => {
-                        // Only in containers, and in the exit codes of a failure policy.
-                        let here = || match key {
-                            "restartPolicy" => fields.get("terminationMessagePath").is_some(),
-                            "containerName" => fields.get("operator").is_some(),
-                            other => POINTER_TEXTS.contains(&other),
-                        };
-                        text.is_empty() && !here()
-                    }
-                    (SchemaShape::Bool, Stored::Bool(false)) => PLAIN_BOOLS.contains(&key),
-                    (SchemaShape::Int32 | SchemaShape::Int64, Stored::Number(number)) => {
-                        number.as_i64() == Some(0) && PLAIN_INTS.contains(&key)
-                    }
-                    _ => false,
-                };
+                let unset = unset::is_unset(schema, fields, (key, field), &value);
                 (!unset).then_some(value)
             }))
         }

@@ -1,6 +1,6 @@
 //! Containers: fields, ports and restart policy.
 
-use super::cause::Causes;
+use super::cause::{CausePlace as _, Causes};
 use super::part::ObjectPart;
 use super::pod::Pod;
 use super::security::{profiles, user_ids};
@@ -62,8 +62,14 @@ pub(super) fn resize_policy(container: &ObjectPart<'_, '_>, restart: &str, cause
             causes.duplicate(item, &quoted(resource.text()));
         }
         // The server names the list.
-        causes.one_of_at(&list, &resource, &["cpu", "memory"]);
-        causes.one_of_at(&list, &policy, &["NotRequired", "RestartContainer"]);
+        for (field, known) in [(&resource, ["cpu", "memory"]), (&policy, ["NotRequired", "RestartContainer"])]
+        {
+            if field.text().is_empty() {
+                causes.required(&list, "").pointer = field.pointer();
+            } else {
+                causes.one_of_at(&list, field, &known);
+            }
+        }
         if restart == "Never" && policy.text() != "NotRequired" {
             let message = "must be 'NotRequired' when pod `restartPolicy` is 'Never'";
             causes.invalid_at(&list, &policy, message);

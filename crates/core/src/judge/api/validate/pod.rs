@@ -93,9 +93,13 @@ pub(super) fn spec(spec: &ObjectPart<'_, '_>, causes: &mut Causes) {
     });
     spread(&spec.get("topologySpreadConstraints"), causes);
     host_users(spec, causes);
-    for field in ["serviceAccountName", "nodeName", "priorityClassName", "runtimeClassName"] {
+    for field in ["serviceAccountName", "nodeName", "priorityClassName"] {
         let field = spec.get(field);
         causes.format_if_set(&field, names::dns_subdomain);
+    }
+    let runtime = spec.get("runtimeClassName");
+    if runtime.is_set() {
+        causes.format(&runtime, names::dns_subdomain);
     }
     let deadline = spec.get("activeDeadlineSeconds");
     if deadline.number().is_some_and(|seconds| !(1..=i64::from(i32::MAX)).contains(&seconds)) {
@@ -108,19 +112,22 @@ pub(super) fn spec(spec: &ObjectPart<'_, '_>, causes: &mut Causes) {
     tolerations(&spec.get("tolerations"), causes);
     causes.of_items(&spec.get("hostAliases"), |alias, _, causes| {
         let ip = alias.get("ip");
-        if ip.text().parse::<std::net::IpAddr>().is_err() {
-            causes.invalid(&ip, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)");
-        }
+        causes.format(&ip, names::ip_address);
         for host in alias.get("hostnames").items() {
             causes.format(&host, names::dns_subdomain);
         }
     });
     let preemption = spec.get("preemptionPolicy");
-    causes.one_of_if_set(&preemption, &["PreemptLowerPriority", "Never"]);
+    if preemption.is_set() {
+        causes.required_text(&preemption);
+        if !preemption.text().is_empty() {
+            causes.one_of(&preemption, &["PreemptLowerPriority", "Never"]);
+        }
+    }
     let system = spec.at(&["os", "name"]);
     if spec.get("os").is_set() {
         if system.text().is_empty() {
-            causes.required(&system, "cannot be empty");
+            causes.required(&system, "");
         } else {
             causes.renamed(&system, &spec.get("os"), |causes| causes.one_of(&system, &["linux", "windows"]));
         }
@@ -128,7 +135,10 @@ pub(super) fn spec(spec: &ObjectPart<'_, '_>, causes: &mut Causes) {
     system_options(spec, causes);
     host_process(spec, causes);
     host_name(spec, causes);
-    dns_config(&config, causes);
+    // Without a server it is not looked at any further.
+    if dns.text() != "None" || config.get("nameservers").items().next().is_some() {
+        dns_config(&config, causes);
+    }
 }
 
 fn resource_claims<'a>(claims: &ObjectPart<'_, 'a>, causes: &mut Causes) -> BTreeSet<&'a str> {
@@ -182,6 +192,8 @@ fn containers(spec: &ObjectPart<'_, '_>, pod: &Pod<'_>, causes: &mut Causes) {
         common(container, pod, causes);
         restart_policy(container, causes);
         unique_name(container, &mut known, causes);
+        resize_policy(container, spec.get("restartPolicy").text(), causes);
+        unmasked(spec, container, causes);
         host_ports(container, &mut SeenValues::default(), causes);
         if container.get("restartPolicy").text() == "Always" {
             probes(container, pod, causes);
@@ -191,6 +203,13 @@ fn containers(spec: &ObjectPart<'_, '_>, pod: &Pod<'_>, causes: &mut Causes) {
             let field = container.get(field);
             if field.is_set() {
                 causes.forbidden(&field, "may not be set for init containers without restartPolicy=Always");
+            }
+        }
+        for item in container.get("resizePolicy").items() {
+            let policy = item.get("restartPolicy");
+            if policy.text() == "RestartContainer" {
+                let message = "must not be set to 'RestartContainer' for non-sidecar initContainers";
+                causes.invalid(&policy, message);
             }
         }
     });
@@ -223,23 +242,25 @@ fn host_name(spec: &ObjectPart<'_, '_>, causes: &mut Causes) {
 }
 
 fn dns_config(config: &ObjectPart<'_, '_>, causes: &mut Causes) {
+    const MOST_OF_SEARCHES: usize = 2048;
     let (servers, searches) = (config.get("nameservers"), config.get("searches"));
     for (list, most, what) in [(&servers, 3, "nameservers"), (&searches, 32, "search paths")] {
         if list.items().count() > most {
             causes.invalid_value(list, &format!("must not have more than {most} {what}"));
         }
     }
-    for server in servers.items().filter(|server| server.text().parse::<std::net::IpAddr>().is_err()) {
-        causes.invalid(&server, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)");
+    for server in servers.items() {
+        causes.format(&server, names::ip_address);
     }
-    for search in searches.items().filter(|search| !matches!(search.text(), "." | "")) {
-        // Underscores are allowed here, unlike in other names.
-        if !names::dns_subdomain(&search.text().trim_end_matches('.').replace('_', "x")).is_empty() {
-            let rule = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, \
-                        '_', '-' or '.', and must start and end with \
-                        an alphanumeric character";
-            causes.invalid(&search, rule);
-        }
+    // With a space between two.
+    let length: usize = searches.items().map(|search| search.text().len() + 1).sum();
+    if length > MOST_OF_SEARCHES + 1 {
+        let rule = "must not have more than 2048 characters (including spaces) in the search list";
+        causes.invalid_value(&searches, rule);
+    }
+    for search in searches.items().filter(|search| search.text() != ".") {
+        let name = search.text().strip_suffix('.').unwrap_or(search.text());
+        causes.invalid_texts(&search, name, names::search_domain(name));
     }
     for option in config.get("options").items().filter(|option| option.get("name").text().is_empty()) {
         causes.required(&option, "must not be empty");

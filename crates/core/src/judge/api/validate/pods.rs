@@ -133,7 +133,7 @@ fn is_missing(cause: &Cause) -> bool {
     match cause.reason {
         Reason::NotFound => true,
         Reason::Required => {
-            matches!(cause.path.last(), Some(Token::Key(key)) if ["containers", "image"].contains(&&**key))
+            matches!(cause.path.last(), Some(Token::Key(key)) if ["containers", "image", "reference"].contains(&&**key))
         }
         Reason::Invalid => cause.message.ends_with(pod_annotations::NO_CONTAINER),
         _ => false,

@@ -63,15 +63,22 @@ fn is_standard(name: &str) -> bool {
         || name.starts_with("requests.hugepages-")
 }
 
-fn container_resource_name(name: &str, at: &dyn CausePlace, causes: &mut Causes) {
+/// Checks the name of any resource; returns whether it is one.
+fn resource_name(name: &str, at: &dyn CausePlace, causes: &mut Causes) -> bool {
     let messages = names::qualified_name(name);
     for message in &messages {
         causes.invalid_text(at, name, message);
     }
+    let is_known = name.contains('/') || is_standard(name);
+    if messages.is_empty() && !is_known {
+        causes.invalid_text(at, name, "must be a standard resource type or fully qualified");
+    }
+    messages.is_empty() && is_known
+}
+
+fn container_resource_name(name: &str, at: &dyn CausePlace, causes: &mut Causes) {
+    resource_name(name, at, causes);
     if !name.contains('/') {
-        if messages.is_empty() && !is_standard(name) {
-            causes.invalid_text(at, name, "must be a standard resource type or fully qualified");
-        }
         if !matches!(name, "cpu" | "memory" | "ephemeral-storage") && !is_huge_page(name) {
             causes.invalid_text(at, name, "must be a standard resource for containers");
         }
@@ -88,9 +95,8 @@ pub(super) fn quantity(name: &str, field: &ObjectPart<'_, '_>, quantity: &Quanti
     }
     if let Some(size) = name.strip_prefix("hugepages-") {
         let page = Quantity::parse(size).ok();
-        if page.is_none_or(|page| {
-            page.value() <= 0 || quantity.value() <= 0 || quantity.value() % page.value() != 0
-        }) {
+        let is_multiple = |page: Quantity| page.value() > 0 && quantity.value() % page.value() == 0;
+        if !page.is_some_and(is_multiple) {
             causes.invalid_shown(
                 field,
                 &shown(),
@@ -158,7 +164,7 @@ pub(super) fn of_pod(resources: &ObjectPart<'_, '_>, causes: &mut Causes) {
     requirements(
         resources,
         |name, at, causes| {
-            if !matches!(name, "cpu" | "memory") && !is_huge_page(name) {
+            if resource_name(name, at, causes) && !matches!(name, "cpu" | "memory") && !is_huge_page(name) {
                 causes.unsupported(at, &quoted(name), &["cpu", "hugepages-", "memory"]);
             }
         },
@@ -167,48 +173,100 @@ pub(super) fn of_pod(resources: &ObjectPart<'_, '_>, causes: &mut Causes) {
 }
 
 /// Checks the pod's requests and limits against those of its containers.
-pub(super) fn of_pod_and_containers<'a>(spec: &ObjectPart<'_, 'a>, causes: &mut Causes) {
-    let read = |field: &ObjectPart<'_, '_>| field.value.and_then(|value| value.quantity().ok());
+pub(super) fn of_pod_and_containers(spec: &ObjectPart<'_, '_>, causes: &mut Causes) {
     let resources = spec.get("resources");
-    // The containers' quantities of each resource that the pod sets, with the container's index.
-    let of_containers = |list: &'static str| {
-        let mut all: HashMap<&str, Vec<(usize, Quantity)>> =
-            resources.get(list).entries().map(|(name, _)| (name, Vec::new())).collect();
-        if all.is_empty() {
-            return all;
+    for list in ["requests", "limits"] {
+        let sums = Sums::new(spec, list);
+        for (name, field) in resources.get(list).entries() {
+            let Some((amount, total)) = read(&field).zip(sums.of(name)) else { continue };
+            // Other limits are compared with those of one container each.
+            if amount.amount_cmp(&total).is_lt() && (list == "requests" || is_huge_page(name)) {
+                let detail = format!(
+                    "must be greater than or equal to aggregate container {list} of {}",
+                    total.canonical()
+                );
+                causes.invalid_shown(&field, &quoted(&amount.canonical()), &detail);
+            }
         }
-        for (index, container) in spec.get("containers").items().enumerate() {
-            let resources = container.get("resources");
-            for (name, field) in resources.get(list).entries() {
-                if let (Some(known), Some(amount)) = (all.get_mut(name), read(&field)) {
-                    known.push((index, amount));
+    }
+    let Some(limits) = resources.get("limits").value else { return };
+    for (index, container) in spec.get("containers").items().enumerate() {
+        let of_container = container.get("resources");
+        for (name, field) in of_container.get("limits").entries() {
+            let most = limits.get(name).and_then(|most| most.quantity().ok());
+            let both = read(&field).zip(most);
+            let Some((amount, most)) = both.filter(|(amount, most)| amount.amount_cmp(most).is_gt()) else {
+                continue;
+            };
+            let said = resources.pointer().key(&format!("containers[{index}][{name}]")).key("limits");
+            let detail = format!("must be less than or equal to pod limits of {}", most.canonical());
+            causes.invalid_shown(&said, &quoted(&amount.canonical()), &detail).pointer = field.pointer();
+        }
+    }
+}
+
+fn read(field: &ObjectPart<'_, '_>) -> Option<Quantity> {
+    field.value.and_then(|value| value.quantity().ok())
+}
+
+/// How much of each resource of a pod its containers ask for.
+struct Sums<'a>(HashMap<&'a str, Sum>);
+
+/// How much of a resource the containers of a pod ask for, in thousandths.
+#[derive(Default)]
+struct Sum {
+    /// Of all that run together.
+    main: i64,
+    /// Of the sidecars that were started so far.
+    sidecars: i64,
+    /// The most while init containers run: of one, and the sidecars before it.
+    starting: i64,
+    /// The first amount. The server prints a sum with its suffixes.
+    first: Option<Quantity>,
+}
+
+impl<'a> Sums<'a> {
+    /// Adds up what containers ask for in a list, of the resources that the pod has there too.
+    fn new(spec: &ObjectPart<'_, 'a>, list: &'static str) -> Self {
+        let resources = spec.get("resources");
+        let mut sums: HashMap<&str, Sum> =
+            resources.get(list).entries().map(|(name, _)| (name, Sum::default())).collect();
+        if sums.is_empty() {
+            return Self(sums);
+        }
+        for (field, is_main) in [("containers", true), ("initContainers", false)] {
+            for container in spec.get(field).items() {
+                let is_sidecar = !is_main && container.get("restartPolicy").text() == "Always";
+                for (name, field) in container.get("resources").get(list).entries() {
+                    if let Some((sum, amount)) = sums.get_mut(name).zip(read(&field)) {
+                        sum.add(&amount, is_main, is_sidecar);
+                    }
                 }
             }
         }
-        all
-    };
-    let asked = of_containers("requests");
-    for (name, field) in resources.get("requests").entries() {
-        let Some(amount) = read(&field) else { continue };
-        let asked = asked.get(name).into_iter().flatten().map(|(_, amount)| amount);
-        let total = asked.fold(0_i64, |total, more| total.saturating_add(more.milli_value()));
-        if amount.milli_value() < total {
-            let total = Quantity::parse(&format!("{total}m"))
-                .map_or_else(|_| total.to_string(), |total| total.canonical());
-            let detail = format!("must be greater than or equal to aggregate container requests of {total}");
-            causes.invalid_shown(&field, &quoted(&amount.canonical()), &detail);
-        }
+        Self(sums)
     }
-    let allowed = of_containers("limits");
-    for (name, field) in resources.get("limits").entries() {
-        let Some(most) = read(&field) else { continue };
-        let above = allowed.get(name).into_iter().flatten();
-        for (index, amount) in above.filter(|(_, amount)| amount.amount_cmp(&most).is_gt()) {
-            let container = spec.get("containers").pointer() / *index;
-            let at = (container / "resources" / "limits").key(name);
-            let said = resources.pointer().key(&format!("containers[{index}][{name}]")).key("limits");
-            let detail = format!("must be less than or equal to pod limits of {}", most.canonical());
-            causes.invalid_shown(&said, &quoted(&amount.canonical()), &detail).pointer = at;
+
+    fn of(&self, name: &str) -> Option<Quantity> {
+        let sum = self.0.get(name)?;
+        Some(sum.first.as_ref()?.with_milli(sum.main.max(sum.starting)))
+    }
+}
+
+impl Sum {
+    fn add(&mut self, amount: &Quantity, is_main: bool, is_sidecar: bool) {
+        if self.first.is_none() && !amount.is_zero() {
+            self.first = Some(amount.clone());
+        }
+        let amount = amount.milli_value();
+        if is_main || is_sidecar {
+            self.main = self.main.saturating_add(amount);
+        }
+        if is_sidecar {
+            self.sidecars = self.sidecars.saturating_add(amount);
+            self.starting = self.starting.max(self.sidecars);
+        } else if !is_main {
+            self.starting = self.starting.max(self.sidecars.saturating_add(amount));
         }
     }
 }
@@ -219,7 +277,6 @@ fn requirements(
     causes: &mut Causes,
 ) {
     let (limits, requests) = (resources.get("limits"), resources.get("requests"));
-    let read = |field: &ObjectPart<'_, '_>| field.value.and_then(|value| value.quantity().ok());
     for (name, field) in limits.entries() {
         check_name(name, &field, causes);
         if let Some(amount) = read(&field) {

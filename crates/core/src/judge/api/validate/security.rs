@@ -35,23 +35,16 @@ pub(super) fn pod_security(spec: &ObjectPart<'_, '_>, causes: &mut Causes) {
         } else if known.contains(&name.text()) {
             causes.duplicate(&name, &quoted(name.text()));
         }
-        let host = |field: &'static str| spec.get(field).is_true();
-        if host("hostIPC")
-            && (name.text().starts_with("kernel.shm")
-                || name.text().starts_with("kernel.msg")
-                || name.text().starts_with("kernel.sem"))
-        {
-            causes.invalid(&name, "may not be specified when 'hostIPC' is true");
-        }
-        if host("hostNetwork") && name.text().starts_with("net.") {
-            causes.invalid(&name, "may not be specified when 'hostNetwork' is true");
+        let shared = shared_by(name.text());
+        if let Some(host) = shared.filter(|host| spec.get(host).is_true()) {
+            causes.invalid(&name, &format!("may not be specified when '{host}' is true"));
         }
         known.insert(name.text());
     }
     for (field, values) in [
         ("fsGroupChangePolicy", &["Always", "OnRootMismatch"][..]),
         ("supplementalGroupsPolicy", &["Merge", "Strict"]),
-        ("seLinuxChangePolicy", &["Recursive"]),
+        ("seLinuxChangePolicy", &["MountOption", "Recursive"]),
     ] {
         if security.get(field).is_set() {
             causes.one_of(&security.get(field), values);
@@ -66,6 +59,30 @@ pub(super) fn pod_security(spec: &ObjectPart<'_, '_>, causes: &mut Causes) {
     }
 }
 
+/// Returns the field with which a pod shares the namespace of a sysctl with its node. The parts of the name may be separated by
+/// slashes.
+fn shared_by(name: &str) -> Option<&'static str> {
+    const OF_MEMORY: [&str; 10] = [
+        "kernel.msg",
+        "kernel.msgmax",
+        "kernel.msgmnb",
+        "kernel.msgmni",
+        "kernel.sem",
+        "kernel.shm",
+        "kernel.shm_rmid_forced",
+        "kernel.shmall",
+        "kernel.shmmax",
+        "kernel.shmmni",
+    ];
+    let has_slashes = name.find(['.', '/']).is_some_and(|at| name[at..].starts_with('/'));
+    let name = if has_slashes { name.replace('.', "-").replace('/', ".") } else { name.to_owned() };
+    if OF_MEMORY.contains(&&*name) || name.starts_with("fs.mqueue.") {
+        Some("hostIPC")
+    } else {
+        name.starts_with("net.").then_some("hostNetwork")
+    }
+}
+
 pub(super) fn host_users(spec: &ObjectPart<'_, '_>, causes: &mut Causes) {
     if spec.get("hostUsers").bool() != Some(false) {
         return;
@@ -73,6 +90,14 @@ pub(super) fn host_users(spec: &ObjectPart<'_, '_>, causes: &mut Causes) {
     for (field, said) in [("hostNetwork", "hostNetwork"), ("hostPID", "HostPID"), ("hostIPC", "HostIPC")] {
         if spec.get(field).is_true() {
             causes.forbidden(&(spec.pointer() / said), "when `hostUsers` is false");
+        }
+    }
+    for list in ["initContainers", "containers", "ephemeralContainers"] {
+        for container in spec.get(list).items() {
+            let devices = container.get("volumeDevices");
+            if devices.items().next().is_some() {
+                causes.forbidden(&devices, "when `hostUsers` is false");
+            }
         }
     }
 }

@@ -537,3 +537,103 @@ fn items_in_a_row_that_are_the_same_are_all_counted() {
         }
     }
 }
+
+/// What Kubernetes 1.37 says of them.
+#[test]
+fn what_a_pod_asks_for_is_not_less_than_its_containers_do_at_once() {
+    let of = |list: &str, name: &str, amount: &str| json!({(list.to_owned()): {(name.to_owned()): amount}});
+    let container = |list: &str, name: &str, amount: &str| json!({"name": "x", "image": "i", "resources": of(list, name, amount)});
+    let sidecar = |amount: &str| {
+        let mut container = container("requests", "cpu", amount);
+        container["restartPolicy"] = "Always".into();
+        container
+    };
+    let said = |amount: &str, containers: Vec<Value>, mut init: Vec<Value>| {
+        for (nth, container) in init.iter_mut().enumerate() {
+            container["name"] = format!("i{nth}").into();
+        }
+        pod(
+            json!({"resources": of("requests", "cpu", amount), "containers": containers, "initContainers": init}),
+        )
+    };
+    let less = |amount: &str, total: &str| {
+        format!(
+            "resources.requests[cpu]: Invalid value: \"{amount}\": must be greater than or equal to aggregate container requests of {total}"
+        )
+    };
+    let main = || vec![container("requests", "cpu", "1")];
+    assert_eq!(said("1", main(), Vec::new()), [""; 0]);
+    assert_eq!(said("1", main(), vec![container("requests", "cpu", "2")]), [less("1", "2")]);
+    assert_eq!(said("2", main(), vec![container("requests", "cpu", "2")]), [""; 0]);
+    // A sidecar runs beside the containers, and beside init containers that come after it.
+    assert_eq!(said("1500m", main(), vec![sidecar("1")]), [less("1500m", "2")]);
+    assert_eq!(said("2", main(), vec![container("requests", "cpu", "2"), sidecar("1")]), [""; 0]);
+    assert_eq!(said("2", main(), vec![sidecar("1"), container("requests", "cpu", "2")]), [less("2", "3")]);
+    // With the suffixes of the first.
+    let memory = |first: &str, second: &str| {
+        let mut second = container("requests", "memory", second);
+        second["name"] = "y".into();
+        let containers = vec![container("requests", "memory", first), second];
+        pod(json!({"resources": of("requests", "memory", "1"), "containers": containers}))
+    };
+    for (first, second, total) in
+        [("1Gi", "1Gi", "2Gi"), ("1Gi", "1G", "2073741824"), ("1500M", "1500M", "3G"), ("0", "1Mi", "1Mi")]
+    {
+        let found = memory(first, second);
+        assert!(found[0].ends_with(&format!(" of {total}")), "{found:?}");
+    }
+    let huge = pod(json!({
+        "resources": {"limits": {"cpu": "1", "hugepages-2Mi": "2Mi"}},
+        "containers": [
+            {"name": "a", "image": "i", "resources": {"limits": {"cpu": "1", "hugepages-2Mi": "2Mi"}}},
+            {"name": "b", "image": "i", "resources": {"limits": {"cpu": "1", "hugepages-2Mi": "2Mi"}}},
+        ],
+    }));
+    assert_eq!(
+        huge,
+        [
+            "resources.limits[hugepages-2Mi]: Invalid value: \"2Mi\": must be greater than or equal to aggregate container limits of 4Mi"
+        ]
+    );
+}
+
+/// What Kubernetes 1.37 says of them.
+#[test]
+fn an_empty_choice_is_not_an_unset_one() {
+    for (field, words) in [
+        ("runtimeClassName", "Invalid value: \"\""),
+        ("preemptionPolicy", "Required value"),
+        ("priorityClassName", ""),
+        ("restartPolicy", "Required value"),
+    ] {
+        let found = pod(json!({(field.to_owned()): ""}));
+        let first = found.first().map(String::as_str).unwrap_or_default();
+        assert!(first.contains(words) && first.is_empty() == words.is_empty(), "{field}: {found:?}");
+    }
+    let found = pod(json!({"securityContext": {"fsGroupChangePolicy": ""}}));
+    assert_eq!(
+        found,
+        [
+            "securityContext.fsGroupChangePolicy: Unsupported value: \"\": supported values: \"Always\", \"OnRootMismatch\""
+        ]
+    );
+}
+
+/// What Kubernetes 1.37 says of them.
+#[test]
+fn sysctls_of_namespaces_that_a_pod_shares_with_its_node() {
+    let of = |host: &str, name: &str| {
+        let security = json!({"sysctls": [{"name": name, "value": "1"}]});
+        pod(json!({(host.to_owned()): true, "securityContext": security}))
+    };
+    for name in ["net.core.somaxconn", "net/core/somaxconn"] {
+        assert_eq!(of("hostNetwork", name).len(), 1, "{name}");
+        assert_eq!(of("hostIPC", name), [""; 0], "{name}");
+    }
+    for name in ["kernel.shmmax", "kernel/shmmax", "kernel.sem", "fs.mqueue.msg_max", "fs/mqueue/msg_max"] {
+        assert_eq!(of("hostIPC", name).len(), 1, "{name}");
+    }
+    for name in ["kernel.shm_next_id", "kernel.semaphore", "network.x", "fs.mqueue"] {
+        assert_eq!(of("hostIPC", name), [""; 0], "{name}");
+    }
+}

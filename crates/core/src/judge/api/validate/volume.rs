@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::cause::{CausePlace, Causes};
+use super::metadata::annotations;
 use super::part::ObjectPart;
 use super::seen::SeenValues;
 use super::{env, selector};
@@ -119,6 +120,9 @@ fn of_kind(kind: &str, source: &ObjectPart<'_, '_>, causes: &mut Causes) {
         }
         "hostPath" => {
             need(source, &["path"], causes);
+            if source.get("path").text().is_empty() {
+                return;
+            }
             no_steps_up(&source.get("path"), &source.get("path"), causes);
             let known = [
                 "",
@@ -158,6 +162,7 @@ fn of_kind(kind: &str, source: &ObjectPart<'_, '_>, causes: &mut Causes) {
         }
         "ephemeral" => ephemeral(source, causes),
         "image" => {
+            need(source, &["reference"], causes);
             causes.one_of(&source.get("pullPolicy"), &["Always", "IfNotPresent", "Never"]);
         }
         "rbd" => {
@@ -239,15 +244,16 @@ fn files(source: &ObjectPart<'_, '_>, causes: &mut Causes) {
     mode(&source.get("defaultMode"), causes);
     for item in source.get("items").readable() {
         need(&item, &["key", "path"], causes);
-        file_path(&item.get("path"), causes);
+        file_path(&item.get("path"), &item.get("path"), causes);
         mode(&item.get("mode"), causes);
     }
 }
 
-fn file_path(path: &ObjectPart<'_, '_>, causes: &mut Causes) {
-    inner_path(path, path, causes);
+/// Checks the path of a file that Kubernetes writes; the server may name another place than the field.
+fn file_path(path: &ObjectPart<'_, '_>, said: &dyn CausePlace, causes: &mut Causes) {
+    inner_path(path, said, causes);
     if path.text().starts_with("..") && !path.text().starts_with("../") {
-        causes.invalid(path, "must not start with '..'");
+        causes.invalid_text(said, path.text(), "must not start with '..'").pointer = path.pointer();
     }
 }
 
@@ -277,7 +283,7 @@ fn pod_field_file(item: &ObjectPart<'_, '_>, causes: &mut Causes) {
     const FIELDS: [&str; 5] =
         ["metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"];
     need(item, &["path"], causes);
-    file_path(&item.get("path"), causes);
+    file_path(&item.get("path"), &item.get("path"), causes);
     let (field, resource) = (item.get("fieldRef"), item.get("resourceFieldRef"));
     match (field.is_set(), resource.is_set()) {
         (true, both) => {
@@ -319,7 +325,7 @@ fn projected(source: &ObjectPart<'_, '_>, causes: &mut Causes) {
             if token.get("path").text().is_empty() {
                 causes.required(&said, "").pointer = token.get("path").pointer();
             }
-            inner_path(&token.get("path"), &said, causes);
+            file_path(&token.get("path"), &said, causes);
         }
         let kinds = [
             "secret",
@@ -371,6 +377,24 @@ fn data_source(source: &ObjectPart<'_, '_>, causes: &mut Causes) {
     }
 }
 
+/// Checks the metadata of a claim that Kubernetes names.
+fn claim_metadata(metadata: &ObjectPart<'_, '_>, causes: &mut Causes) {
+    annotations(&metadata.get("annotations"), causes);
+    selector::labels(&metadata.get("labels"), causes);
+    let is_zero = |field: &ObjectPart<'_, '_>| {
+        let is_empty = field.value.is_some_and(|value| value.as_str() == Some(""));
+        !field.is_set() || is_empty || field.number() == Some(0)
+    };
+    for (name, field) in metadata.entries() {
+        if ["annotations", "labels"].contains(&name) || is_zero(&field) {
+            continue;
+        }
+        // The server makes its names from those in Go.
+        let said = if name == "uid" { "uID" } else { name };
+        causes.forbidden(&metadata.pointer().key(said), "cannot be set").pointer = field.pointer();
+    }
+}
+
 fn ephemeral(source: &ObjectPart<'_, '_>, causes: &mut Causes) {
     const MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
     let template = source.get("volumeClaimTemplate");
@@ -378,6 +402,7 @@ fn ephemeral(source: &ObjectPart<'_, '_>, causes: &mut Causes) {
         causes.required(&template, "");
         return;
     }
+    claim_metadata(&template.get("metadata"), causes);
     let spec = template.get("spec");
     let modes = spec.get("accessModes");
     if modes.items().next().is_none() {
