@@ -315,7 +315,7 @@ mod tests {
         assert_eq!(found(Some(&job(4, &json!([]))), &job(2, &json!([]))), [""; 0]);
     }
 
-    /// The recordings of operators-recorded.md, part II 1.4: those in which the action was always lost, with a pod more.
+    /// What Volcano 1.15 was seen to do: the action was always lost, with a pod more.
     #[test]
     fn a_delayed_action_is_reported_where_it_was_always_lost() {
         for (event, action, replicas, is_lost) in [

@@ -118,24 +118,7 @@ fn of_kind(kind: &str, source: &ObjectPart<'_, '_>, causes: &mut Causes) {
                 causes.forbidden(&limit, "SizeLimit field must be a valid resource quantity");
             }
         }
-        "hostPath" => {
-            need(source, &["path"], causes);
-            if source.get("path").text().is_empty() {
-                return;
-            }
-            no_steps_up(&source.get("path"), &source.get("path"), causes);
-            let known = [
-                "",
-                "BlockDevice",
-                "CharDevice",
-                "Directory",
-                "DirectoryOrCreate",
-                "File",
-                "FileOrCreate",
-                "Socket",
-            ];
-            causes.one_of_if_set(&source.get("type"), &known);
-        }
+        "hostPath" => host_path(source, causes),
         "secret" => {
             need(source, &["secretName"], causes);
             files(source, causes);
@@ -170,19 +153,7 @@ fn of_kind(kind: &str, source: &ObjectPart<'_, '_>, causes: &mut Causes) {
             need(source, &["image"], causes);
         }
         "cephfs" => need_list(source, "monitors", causes),
-        "fc" => {
-            let (names, ids) = (source.get("targetWWNs"), source.get("wwids"));
-            let (named, listed) = (names.items().next().is_some(), ids.items().next().is_some());
-            let rule = "must specify either targetWWNs or wwids, but not both";
-            match (named, listed) {
-                (false, false) => _ = causes.required(&names, rule),
-                (true, true) => causes.invalid_value(&names, rule),
-                _ => {}
-            }
-            if named && !source.get("lun").is_set() {
-                causes.required(&source.get("lun"), "lun is required if targetWWNs is specified");
-            }
-        }
+        "fc" => fibre_channel(source, causes),
         "gcePersistentDisk" => {
             let name = source.get("pdName");
             if name.text().is_empty() {
@@ -208,6 +179,31 @@ fn of_kind(kind: &str, source: &ObjectPart<'_, '_>, causes: &mut Causes) {
                 NEEDED.iter().find(|(kind, _)| *kind == other).map_or(&[][..], |(_, fields)| *fields);
             need(source, fields, causes);
         }
+    }
+}
+
+fn host_path(source: &ObjectPart<'_, '_>, causes: &mut Causes) {
+    need(source, &["path"], causes);
+    if source.get("path").text().is_empty() {
+        return;
+    }
+    no_steps_up(&source.get("path"), &source.get("path"), causes);
+    let known =
+        ["", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"];
+    causes.one_of_if_set(&source.get("type"), &known);
+}
+
+fn fibre_channel(source: &ObjectPart<'_, '_>, causes: &mut Causes) {
+    let (names, ids) = (source.get("targetWWNs"), source.get("wwids"));
+    let (named, listed) = (names.items().next().is_some(), ids.items().next().is_some());
+    let rule = "must specify either targetWWNs or wwids, but not both";
+    match (named, listed) {
+        (false, false) => _ = causes.required(&names, rule),
+        (true, true) => causes.invalid_value(&names, rule),
+        _ => {}
+    }
+    if named && !source.get("lun").is_set() {
+        causes.required(&source.get("lun"), "lun is required if targetWWNs is specified");
     }
 }
 
