@@ -189,13 +189,18 @@ pub(super) fn of_pod_and_containers(spec: &ObjectPart<'_, '_>, causes: &mut Caus
             }
         }
     }
-    let Some(limits) = resources.get("limits").value else { return };
+    let limits = resources.get("limits");
+    // Read once: there may be many containers.
+    let limits: HashMap<&str, Quantity> =
+        limits.entries().filter_map(|(name, field)| Some((name, read(&field)?))).collect();
+    if limits.is_empty() {
+        return;
+    }
     for (index, container) in spec.get("containers").items().enumerate() {
         let of_container = container.get("resources");
         for (name, field) in of_container.get("limits").entries() {
-            let most = limits.get(name).and_then(|most| most.quantity().ok());
-            let both = read(&field).zip(most);
-            let Some((amount, most)) = both.filter(|(amount, most)| amount.amount_cmp(most).is_gt()) else {
+            let Some(most) = limits.get(name) else { continue };
+            let Some(amount) = read(&field).filter(|amount| amount.amount_cmp(most).is_gt()) else {
                 continue;
             };
             let said = resources.pointer().key(&format!("containers[{index}][{name}]")).key("limits");
