@@ -1,14 +1,13 @@
 //! Finds placeholders that are the reason why the API server rejects an object.
 
+use super::structure;
+use super::validate::{Cause, Reason};
 use crate::judge::finding::Finding;
 use crate::k8s::go::quoted;
 use crate::text::meter;
 use crate::text::placeholder::{is_placeholder, is_to_replace};
 use crate::text::pointer::{Pointer, Token};
 use crate::text::value::Value;
-
-use super::structure;
-use super::validate::{Cause, Reason};
 
 /// A placeholder that is the reason for a cause.
 pub(super) enum HeldPlaceholder<'c, 'o> {
@@ -40,9 +39,6 @@ pub(super) fn placeholder_of<'c, 'o>(cause: &'c Cause, object: &'o Value) -> Opt
     (holds(key) && cause.message.contains(&quoted(key))).then(|| HeldPlaceholder::Key(&cause.pointer, key))
 }
 
-/// Texts that the API server takes as they are.
-const FREE: [&str; 3] = ["args", "command", "value"];
-
 /// Tells whether a value, the entry of a key, has a text in it that may be a placeholder where the API server rejects it.
 pub(super) fn may_hold(value: &Value, key: &str) -> bool {
     meter::spend(1);
@@ -50,11 +46,52 @@ pub(super) fn may_hold(value: &Value, key: &str) -> bool {
         Value::String(text) => is_placeholder(text) || is_to_replace(text),
         Value::Array(items) => items.iter().any(|item| may_hold(item, key)),
         Value::Object(entries) => entries.iter().any(|(name, value)| match (key, name) {
+            // The server takes these as they are.
+            (_, "args" | "command") | ("env", "value") => false,
             // Variables have names in capitals.
             ("env", "name") => value.as_str().is_some_and(is_placeholder),
-            (_, name) if FREE.contains(&name) => false,
             _ => is_placeholder(name) || is_to_replace(name) || may_hold(value, name),
         }),
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::judge::api;
+    use crate::text::value::json;
+
+    #[test]
+    fn what_the_server_takes_as_it_is_holds_nothing() {
+        let job = |container: &Value, pod: &Value| {
+            let mut spec = json!({"restartPolicy": "Never", "containers": [container.clone()]});
+            crate::text::patch::merge(&mut spec, pod);
+            let job = json!({"name": "w", "template": {"spec": {"template": {"spec": spec}}}});
+            json!({"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": {"name": "a"}, "spec": {"replicatedJobs": [job]}})
+        };
+        let container = json!({
+            "name": "c", "image": "i", "args": ["$A"], "command": ["${B}"], "env": [{"name": "MY_NAME", "value": "$(C)"}],
+        });
+        assert!(!may_hold(&job(&container, &json!({})), ""));
+        for (container, pod, said) in [
+            (json!({"name": "c", "image": "i", "env": [{"name": "${A}=", "value": "x"}]}), json!({}), true),
+            (
+                json!({"name": "c", "image": "i"}),
+                json!({"tolerations": [{"key": "pool", "value": "${POOL}"}]}),
+                true,
+            ),
+            (json!({"name": "c", "image": "i"}), json!({"nodeSelector": {"pool": "$POOL"}}), true),
+            (json!({"name": "c", "image": "i"}), json!({"nodeSelector": {"pool": "gpu"}}), false),
+        ] {
+            let object = job(&container, &pod);
+            assert_eq!(may_hold(&object, ""), said, "{object}");
+            let found = api::check(&object);
+            assert_eq!(
+                found.iter().any(|finding| finding.rule == crate::judge::checks::PLACEHOLDER),
+                said,
+                "{object}"
+            );
+        }
     }
 }
