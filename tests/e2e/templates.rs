@@ -1,8 +1,9 @@
 //! Templates with one thing wrong, in objects of operators' kinds: whether the operator can make pods of them is what Jobgate
-//! says. (`JOBGATE_TEMPLATES` says how many, `JOBGATE_SEED` repeats a run.)
+//! says. (`JOBGATE_TEMPLATES` says how many, or `fixtures` for those of the rule; `JOBGATE_SEED` repeats a run.)
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
+use std::path::Path;
 use std::sync::Arc;
 use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -62,7 +63,12 @@ const WRONG: [(&str, &[&str]); 20] = [
 /// Returns the comparison, if it was asked for.
 pub(crate) fn trials(ensemble: &Arc<Lazy>) -> Result<Vec<Trial>, String> {
     let Ok(count) = env::var("JOBGATE_TEMPLATES") else { return Ok(Vec::new()) };
-    let count: usize = count.parse().map_err(|_| format!("JOBGATE_TEMPLATES is a number, not {count}"))?;
+    let count = match &*count {
+        "fixtures" => None,
+        count => Some(
+            count.parse().map_err(|_| format!("JOBGATE_TEMPLATES is a number, or fixtures, not {count}"))?,
+        ),
+    };
     let ensemble = Arc::clone(ensemble);
     Ok(vec![Trial::test("templates_that_are_denied_are_refused", move || {
         run(&ensemble, |ensemble| compare(ensemble, count))
@@ -97,7 +103,7 @@ enum Fate {
     Unknown,
 }
 
-fn compare(ensemble: &Ensemble, count: usize) {
+fn compare(ensemble: &Ensemble, count: Option<usize>) {
     let now = || SystemTime::now().duration_since(UNIX_EPOCH).expect("a time after 1970").as_secs();
     let seed = env::var("JOBGATE_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or_else(now);
     println!("JOBGATE_SEED={seed}");
@@ -105,13 +111,22 @@ fn compare(ensemble: &Ensemble, count: usize) {
     let place = Place::new(&ensemble.cluster, false);
     let kinds = kinds(ensemble);
     let templates = templates();
-    println!("{} templates, in {}", templates.len(), kinds.join(", "));
+    let fixtures = if count.is_some() { Vec::new() } else { fixtures() };
+    println!("{} templates, in {}", templates.len() + fixtures.len(), kinds.join(", "));
     let (mut fates, mut problems) = (BTreeMap::<String, usize>::new(), Vec::new());
     let (mut refused, mut said) = (0_usize, 0_usize);
+    let count = count.unwrap_or(fixtures.len() * kinds.len());
     let mut nth = 0;
     while nth < count {
         let cases: Vec<Case> = (nth..count.min(nth + AT_ONCE))
-            .map(|nth| case(&mut random, nth, kinds[nth % kinds.len()], &templates, &place.namespace))
+            .map(|nth| {
+                let kind = kinds[nth % kinds.len()];
+                let (what, template) = match fixtures.get(nth / kinds.len()) {
+                    Some(fixture) => fixture.clone(),
+                    None => changed(&mut random, &templates),
+                };
+                case(nth, kind, (&what, &template), &place.namespace)
+            })
             .collect();
         nth += cases.len();
         for (case, fate) in cases.iter().zip(play(ensemble, &place, &cases)) {
@@ -221,13 +236,34 @@ fn judged(object: &Value) -> (Option<Level>, Vec<String>) {
     (level, found.into_iter().map(|(_, message)| message).collect())
 }
 
-fn case(random: &mut Random, nth: usize, kind: &'static str, templates: &[Value], namespace: &str) -> Case {
+/// Returns the templates of the rule's fixtures, by the names of their files.
+fn fixtures() -> Vec<(String, Value)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/rules/pod_template_valid");
+    let mut found = Vec::new();
+    for file in files(&folder) {
+        let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let template = documents(&file)
+            .into_iter()
+            .find_map(|object| object.pointer("/spec/pytorchReplicaSpecs/Worker/template").cloned());
+        if let Some(mut template) = template.filter(|_| name.starts_with("bad-") || name.starts_with("good-"))
+        {
+            template["spec"]["restartPolicy"] = "Never".into();
+            found.push((name, template));
+        }
+    }
+    found
+}
+
+/// Returns a template with one thing changed, or none.
+fn changed(random: &mut Random, templates: &[Value]) -> (String, Value) {
     // The full one has more to change.
     let template = if random.percent(40) { &templates[0] } else { random.pick(templates) };
-    let (what, template) =
-        if random.percent(8) { ("as it is".to_owned(), template.clone()) } else { mutant(random, template) };
+    if random.percent(8) { ("as it is".to_owned(), template.clone()) } else { mutant(random, template) }
+}
+
+fn case(nth: usize, kind: &'static str, (what, template): (&str, &Value), namespace: &str) -> Case {
     let name = format!("t{nth}");
-    let objects = object(kind, &name, &template, namespace);
+    let objects = object(kind, &name, template, namespace);
     let mut ours = (None, Vec::new());
     for object in &objects {
         let (level, said) = judged(object);
@@ -377,6 +413,8 @@ fn seen(case: &Case, pods: &Value, events: &Value) -> Option<Fate> {
         if message.contains("is invalid:")
             || message.contains("Invalid value")
             || message.contains("unable to parse")
+            // A RuntimeClass without a name is looked for first.
+            || message.contains("resource name may not be empty")
         {
             return Some(Fate::Invalid(text()));
         }
