@@ -195,4 +195,17 @@ mod tests {
         });
         assert_eq!(ending(&object("ray.io/v1", "RayJob", spec)), Ending::Fails, "its deadline ends it");
     }
+
+    #[test]
+    fn what_is_too_large_to_be_validated_is_not_called_valid() {
+        let is_validated = |args: usize| {
+            let container = json!({"name": "pytorch", "image": "i", "args": vec!["x"; args]});
+            let worker = json!({"replicas": 2, "template": {"spec": {"containers": [container]}}});
+            let object = json!({"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": "a"}, "spec": {"pytorchReplicaSpecs": {"Worker": worker}}});
+            let workload = Workload::from_object(&object).expect("a workload");
+            let simulated = simulation::object(&workload, &[], &ProgramDefaults::default()).expect("an operator");
+            simulated.is_validated
+        };
+        assert!(is_validated(10) && !is_validated(10_000));
+    }
 }
