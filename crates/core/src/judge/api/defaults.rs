@@ -15,7 +15,7 @@ use super::schema::{Id, Schema, SchemaRoot, SchemaShape};
 use super::stored::{self, Entries, Stored};
 use crate::judge::fold::ByHash;
 use crate::k8s::quantity::Quantity;
-use crate::kinds::{Api, whole};
+use crate::kinds::{Api, TEMPLATE, whole};
 use crate::text::meter;
 use crate::text::value::Value;
 
@@ -49,6 +49,7 @@ pub fn stored(object: &Value) -> Stored<'_> {
 
 /// Maximum items that a value of a wrong type keeps, for messages.
 const MOST_OF_WRONG_TYPE: usize = 1000;
+
 /// Returns a value without unset fields, as the server's types define them, and with canonical numbers and
 /// quantities.
 fn tidied<'a>(schema: &Schema, id: Id, value: &'a Value) -> Stored<'a> {
@@ -244,8 +245,8 @@ fn pod_spec(pod: &mut Entries<'_>) {
     }
     pod.remove("schedulingGroup");
     each_sharing(pod, "volumes", volume);
-    for list in ["initContainers", "containers", "ephemeralContainers"] {
-        each_sharing(pod, list, container);
+    for list in TEMPLATE.containers {
+        each_sharing(pod, list.name, container);
     }
     if let Some(overhead) = existing(pod, "overhead") {
         round(overhead);

@@ -21,9 +21,9 @@ pub struct MadePod {
     pub pod: Value,
 }
 
-/// Returns a pod of each template of an object that has the form of Kubernetes, unless its number is 0. What the operator adds to the pods is not in them,
-/// but for its volumes, each as an `emptyDir`: else a mount would be refused. The pods of a TrainJob are those of its runtime and not
-/// known here.
+/// Returns a pod of each template of an object that has the form of Kubernetes, unless its number is 0. What the operator adds to
+/// the pods is not in them, but for its volumes, each as an `emptyDir`: else a mount would be refused. The pods of a TrainJob are
+/// those of its runtime and not known here.
 #[must_use]
 pub fn made_pods(kind: Kind, object: &Value) -> Vec<MadePod> {
     let mut made = Vec::new();

@@ -31,11 +31,13 @@ pub(super) fn template(template: &ObjectPart<'_, '_>, causes: &mut Causes) {
     causes.renamed(&metadata, template, |causes| {
         selector::labels(&metadata.get("labels"), causes);
         annotations(&metadata.get("annotations"), causes);
-        pod_annotations::check(&metadata.get("annotations"), &template.get("spec"), causes);
     });
     let pod = template.get("spec");
     spec(&pod, causes);
-    pod_annotations::match_fields(&metadata.get("annotations"), &pod, causes);
+    // After the fields, since what is wrong with one comes before what it differs from.
+    causes.renamed(&metadata, template, |causes| {
+        pod_annotations::check(&metadata.get("annotations"), &pod, causes);
+    });
     if pod.get("ephemeralContainers").items().next().is_some() {
         causes.forbidden(&pod.get("ephemeralContainers"), "ephemeral containers not allowed in pod template");
     }

@@ -1,10 +1,12 @@
 //! Annotations of a pod template that the API server reads: profiles of containers, and what deleting a pod costs.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::cause::{CausePlace as _, Causes};
 use super::part::ObjectPart;
+use super::volume;
 use crate::k8s::go::quoted;
+use crate::kinds::TEMPLATE;
 
 const MIRROR: &str = "kubernetes.io/config.mirror";
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
@@ -24,74 +26,63 @@ const UNCONFINED: &str = "unconfined";
 /// What is said of an annotation for a container that is not in the template.
 pub(super) const NO_CONTAINER: &str = "container not found";
 
-/// The lists of containers.
-const LISTS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
-
 /// Checks the annotations of a pod template around the spec of the pod.
 pub(super) fn check(annotations: &ObjectPart<'_, '_>, spec: &ObjectPart<'_, '_>, causes: &mut Causes) {
+    let mut profiles = Profiles::default();
     for (key, value) in annotations.entries() {
         if key == MIRROR && spec.get("nodeName").text().is_empty() {
             causes.invalid(&value, "must set spec.nodeName if mirror pod annotation is set");
         } else if key == DELETION_COST && !is_cost(value.text()) {
             causes.invalid(&value, "must be a 32bit integer");
-        } else if key == SECCOMP_OF_POD || key.starts_with(SECCOMP_OF_CONTAINER) {
+        } else if key == SECCOMP_OF_POD {
             seccomp(&value, causes);
+            let field = spec.at(&["securityContext", "seccompProfile"]);
+            match_field("seccomp", value.text(), (&field, &field), causes);
+        } else if let Some(container) = key.strip_prefix(SECCOMP_OF_CONTAINER) {
+            seccomp(&value, causes);
+            profiles.seccomp.insert(container, value);
+        } else if let Some(container) = key.strip_prefix(APP_ARMOR) {
+            app_armor(&value, causes);
+            profiles.app_armor.insert(container, value);
         }
     }
-    let app_armor = by_container(annotations, APP_ARMOR);
-    if app_armor.is_empty() {
-        return;
-    }
-    let mut names = BTreeSet::new();
-    for list in LISTS {
-        names.extend(spec.get(list).items().map(|container| container.get("name").text()));
-    }
-    for (container, value) in &app_armor {
-        if !names.contains(container) {
-            causes.invalid_text(value, container, NO_CONTAINER);
-        }
-        let profile = value.text();
-        if !["", RUNTIME, UNCONFINED].contains(&profile) && !profile.starts_with(LOCAL) {
-            causes.invalid(value, &format!("invalid AppArmor profile name: {}", quoted(profile)));
-        }
+    if !profiles.seccomp.is_empty() || !profiles.app_armor.is_empty() {
+        profiles.check(spec, causes);
     }
 }
 
-/// Checks that the profiles in annotations are those in the fields, where both are there.
-pub(super) fn match_fields(annotations: &ObjectPart<'_, '_>, spec: &ObjectPart<'_, '_>, causes: &mut Causes) {
-    let (seccomp, app_armor) =
-        (by_container(annotations, SECCOMP_OF_CONTAINER), by_container(annotations, APP_ARMOR));
-    let of_pod = spec.at(&["securityContext", "seccompProfile"]);
-    for (_, value) in annotations.entries().filter(|(key, _)| *key == SECCOMP_OF_POD) {
-        match_field("seccomp", value.text(), (&of_pod, &of_pod), causes);
-    }
-    if seccomp.is_empty() && app_armor.is_empty() {
-        return;
-    }
-    let is_windows = spec.at(&["os", "name"]).text() == "windows";
-    let of_pod = spec.at(&["securityContext", "appArmorProfile"]);
-    for list in LISTS.map(|list| spec.get(list)) {
-        for container in list.items() {
-            let name = container.get("name").text();
-            if let Some(value) = seccomp.get(name) {
-                let field = container.at(&["securityContext", "seccompProfile"]);
-                match_field("seccomp", value.text(), (&field, &field), causes);
-            }
-            if let Some(value) = app_armor.get(name).filter(|_| !is_windows) {
-                let field = container.at(&["securityContext", "appArmorProfile"]);
-                let given = if field.is_set() { &field } else { &of_pod };
-                match_field("apparmor", value.text(), (&field, given), causes);
-            }
-        }
-    }
+/// The annotations with profiles of containers, by the name of the container.
+#[derive(Default)]
+struct Profiles<'p, 'v> {
+    seccomp: BTreeMap<&'v str, ObjectPart<'p, 'v>>,
+    app_armor: BTreeMap<&'v str, ObjectPart<'p, 'v>>,
 }
 
-/// Returns the annotations of containers, by the name of the container.
-fn by_container<'s, 'v: 's>(
-    annotations: &'s ObjectPart<'_, 'v>,
-    prefix: &str,
-) -> BTreeMap<&'v str, ObjectPart<'s, 'v>> {
-    annotations.entries().filter_map(|(key, value)| Some((key.strip_prefix(prefix)?, value))).collect()
+impl Profiles<'_, '_> {
+    /// Checks that the containers are there, and have the same profiles in their fields, if they have any.
+    fn check(&self, spec: &ObjectPart<'_, '_>, causes: &mut Causes) {
+        let is_windows = spec.at(&["os", "name"]).text() == "windows";
+        let of_pod = spec.at(&["securityContext", "appArmorProfile"]);
+        let mut unknown = self.app_armor.clone();
+        for list in TEMPLATE.containers {
+            for container in spec.get(list.name).items() {
+                let name = container.get("name").text();
+                unknown.remove(name);
+                if let Some(value) = self.seccomp.get(name) {
+                    let field = container.at(&["securityContext", "seccompProfile"]);
+                    match_field("seccomp", value.text(), (&field, &field), causes);
+                }
+                if let Some(value) = self.app_armor.get(name).filter(|_| !is_windows) {
+                    let field = container.at(&["securityContext", "appArmorProfile"]);
+                    let given = if field.is_set() { &field } else { &of_pod };
+                    match_field("apparmor", value.text(), (&field, given), causes);
+                }
+            }
+        }
+        for (container, value) in unknown {
+            causes.invalid_text(&value, container, NO_CONTAINER);
+        }
+    }
 }
 
 /// Compares an annotation with the profile that is given for a field.
@@ -123,11 +114,14 @@ fn seccomp(value: &ObjectPart<'_, '_>, causes: &mut Causes) {
         }
         return;
     };
-    if path.starts_with('/') {
-        causes.invalid_text(value, path, "must be a relative path");
-    }
-    if path.split('/').any(|step| step == "..") {
-        causes.invalid_text(value, path, "must not contain '..'");
+    volume::relative(path, value, value, causes);
+}
+
+/// Checks an AppArmor profile.
+fn app_armor(value: &ObjectPart<'_, '_>, causes: &mut Causes) {
+    let profile = value.text();
+    if !["", RUNTIME, UNCONFINED].contains(&profile) && !profile.starts_with(LOCAL) {
+        causes.invalid(value, &format!("invalid AppArmor profile name: {}", quoted(profile)));
     }
 }
 

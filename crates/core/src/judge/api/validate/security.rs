@@ -5,6 +5,7 @@ use super::part::ObjectPart;
 use super::seen::SeenValues;
 use super::volume;
 use crate::k8s::go::quoted;
+use crate::kinds::TEMPLATE;
 
 pub(super) fn pod_security(spec: &ObjectPart<'_, '_>, causes: &mut Causes) {
     let security = spec.get("securityContext");
@@ -92,8 +93,8 @@ pub(super) fn host_users(spec: &ObjectPart<'_, '_>, causes: &mut Causes) {
             causes.forbidden(&(spec.pointer() / said), "when `hostUsers` is false");
         }
     }
-    for list in ["initContainers", "containers", "ephemeralContainers"] {
-        for container in spec.get(list).items() {
+    for list in TEMPLATE.containers {
+        for container in spec.get(list.name).items() {
             let devices = container.get("volumeDevices");
             if devices.items().next().is_some() {
                 causes.forbidden(&devices, "when `hostUsers` is false");

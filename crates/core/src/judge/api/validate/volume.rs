@@ -187,7 +187,7 @@ fn host_path(source: &ObjectPart<'_, '_>, causes: &mut Causes) {
     if source.get("path").text().is_empty() {
         return;
     }
-    no_steps_up(&source.get("path"), &source.get("path"), causes);
+    no_steps_up(source.get("path").text(), &source.get("path"), &source.get("path"), causes);
     let known =
         ["", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"];
     causes.one_of_if_set(&source.get("type"), &known);
@@ -255,15 +255,20 @@ fn file_path(path: &ObjectPart<'_, '_>, said: &dyn CausePlace, causes: &mut Caus
 
 /// Checks a path inside the volume; the server may name another place than the field.
 pub(super) fn inner_path(path: &ObjectPart<'_, '_>, said: &dyn CausePlace, causes: &mut Causes) {
-    if path.text().starts_with('/') {
-        causes.invalid_text(said, path.text(), "must be a relative path").pointer = path.pointer();
-    }
-    no_steps_up(path, said, causes);
+    relative(path.text(), path, said, causes);
 }
 
-fn no_steps_up(path: &ObjectPart<'_, '_>, said: &dyn CausePlace, causes: &mut Causes) {
-    if path.text().split('/').any(|step| step == "..") {
-        causes.invalid_text(said, path.text(), "must not contain '..'").pointer = path.pointer();
+/// Checks a path that is all of a field, or a part of it.
+pub(super) fn relative(path: &str, field: &ObjectPart<'_, '_>, said: &dyn CausePlace, causes: &mut Causes) {
+    if path.starts_with('/') {
+        causes.invalid_text(said, path, "must be a relative path").pointer = field.pointer();
+    }
+    no_steps_up(path, field, said, causes);
+}
+
+fn no_steps_up(path: &str, field: &ObjectPart<'_, '_>, said: &dyn CausePlace, causes: &mut Causes) {
+    if path.split('/').any(|step| step == "..") {
+        causes.invalid_text(said, path, "must not contain '..'").pointer = field.pointer();
     }
 }
 
