@@ -22,11 +22,11 @@ pub mod policy;
 pub mod policy_test;
 mod progress;
 pub mod review;
-pub mod say;
 #[cfg(feature = "serve")]
 pub mod serve;
 mod settings;
 pub mod simulate;
+pub mod stderr;
 pub mod topics;
 
 use std::path::{Path, PathBuf};

@@ -44,11 +44,11 @@ fn give_memory_back() -> Option<io::Error> {
 }
 
 fn main() -> ExitCode {
-    std::panic::set_hook(Box::new(cli::say::panicked));
+    std::panic::set_hook(Box::new(cli::stderr::panicked));
     let args = match Cli::try_parse() {
         Ok(args) => args,
         Err(error) => {
-            cli::say::refuse(&error);
+            cli::stderr::refuse(&error);
             return u8::try_from(error.exit_code()).map_or(Exit::Failed.into(), ExitCode::from);
         }
     };
@@ -66,7 +66,7 @@ fn main() -> ExitCode {
         Command::Serve(_) => {
             if let Some(error) = give_memory_back() {
                 let error = anyhow::Error::new(error).context("start again, to give memory back at once");
-                cli::say::fail(&error);
+                cli::stderr::fail(&error);
             }
         }
         _ => {}
@@ -75,7 +75,7 @@ fn main() -> ExitCode {
         Ok(exit) => exit.into(),
         Err(error) if is_broken_pipe(&error) => Exit::Clean.into(),
         Err(error) => {
-            cli::say::fail(&error);
+            cli::stderr::fail(&error);
             Exit::Failed.into()
         }
     }

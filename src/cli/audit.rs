@@ -6,8 +6,8 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 
 use super::progress::narrated;
-use super::say::say;
 use super::settings::RunSettings;
+use super::stderr::say;
 use super::{Exit, today};
 use crate::cli::args::Audit;
 use crate::cluster::audit::{self, Options, Progress};

@@ -12,8 +12,8 @@ use crate::cli::args::{Doctor, DoctorFormat};
 use crate::cluster;
 use crate::k8s::names;
 use crate::policies;
+use crate::serve::doctor::observations::Place;
 use crate::serve::doctor::observe::{self, Options};
-use crate::serve::doctor::observed::Place;
 use crate::serve::doctor::{self, Status};
 
 /// Runs the command.

@@ -16,8 +16,8 @@ use super::audit::{FIRST_ANSWER_TIMEOUT, reach};
 use super::lint::{print_problems, take_unread, write_diff};
 use super::output::to_file_or;
 use super::progress::watched;
-use super::say;
 use super::settings::RunSettings;
+use super::stderr;
 use super::{Exit, facts, today};
 use crate::cli::args::{DryRun, Output, Validate};
 #[cfg(feature = "serve")]
@@ -128,7 +128,7 @@ pub fn run(args: &DryRun, color: bool) -> anyhow::Result<Exit> {
     settings.announce(reporting)?;
     #[cfg(feature = "serve")]
     if args.cluster && !args.try_pods && !reporting.quiet && human && stores_any(&linted.report) {
-        say::say(
+        stderr::say(
             "note: pods were not tried on the cluster; `--try-pods` does, with the right to create pods",
         )?;
     }
@@ -143,9 +143,9 @@ fn write(args: &DryRun, settings: &RunSettings, linted: &Linted, color: bool) ->
     let options = settings.options(reporting, color);
     match args.output {
         Some(output) => {
-            let color_errors = color && say::is_seen();
+            let color_errors = color && stderr::is_seen();
             let options = settings.options(reporting, color_errors);
-            to_file_or(file, &mut say::stream().lock(), |out| to_people(&options, linted, false, out))?;
+            to_file_or(file, &mut stderr::stream().lock(), |out| to_people(&options, linted, false, out))?;
             let mut out = BufWriter::new(io::stdout().lock());
             unless_closed(print(output, color, linted, &mut out).and_then(|()| out.flush()))?;
         }
@@ -212,7 +212,7 @@ impl DryRunConnection {
             bail!("{} stopped answering: {}", self.connection.server, found.problems.join("; "));
         }
         for namespace in &found.absent_namespaces {
-            say::say(&format!(
+            stderr::say(&format!(
                 "warning: the namespace `{namespace}` does not exist: until it does, the API server rejects everything in it"
             ))?;
         }
@@ -237,21 +237,21 @@ struct ProgressLine {
 #[cfg(feature = "serve")]
 impl ProgressLine {
     fn new(doing: &'static str, total: usize, what: &'static str) -> Self {
-        Self { doing, total, what, done: Cell::new(0), is_seen: say::is_seen() }
+        Self { doing, total, what, done: Cell::new(0), is_seen: stderr::is_seen() }
     }
 
     fn advance(&self) {
         self.done.set(self.done.get() + 1);
         if self.is_seen {
             let Self { doing, total, what, done, .. } = self;
-            let _ = write!(say::stream(), "\r\u{1b}[K{doing}: {} of {total} {what}", done.get());
+            let _ = write!(stderr::stream(), "\r\u{1b}[K{doing}: {} of {total} {what}", done.get());
         }
     }
 
     /// Removes the line.
     fn end(self) -> io::Result<()> {
         if self.is_seen && self.total > 0 {
-            write!(say::stream(), "\r\u{1b}[K")?;
+            write!(stderr::stream(), "\r\u{1b}[K")?;
         }
         Ok(())
     }

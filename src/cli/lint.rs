@@ -11,8 +11,8 @@ use anyhow::Context as _;
 
 use super::output::{to, to_file_or};
 use super::progress::watched;
-use super::say::{self, say, tell};
 use super::settings::RunSettings;
+use super::stderr::{self, say, tell};
 use super::{Exit, Source, facts, today};
 use crate::cli::args::{Lint, Reporting};
 use crate::judge::finding::Safety;
@@ -95,8 +95,8 @@ pub fn run(args: &Lint, color: bool) -> anyhow::Result<Exit> {
         // The text goes to the pipe, so the report goes to standard error.
         let text = files.piped(text);
         to(&mut io::stdout().lock(), |out| out.write_all(&text))?;
-        let color = color && say::is_seen();
-        settings.write_to(reporting, report, color, &mut say::stream().lock())?;
+        let color = color && stderr::is_seen();
+        settings.write_to(reporting, report, color, &mut stderr::stream().lock())?;
     } else {
         pool.install(|| settings.write(reporting, report, color))?;
     }

@@ -318,5 +318,5 @@ fn read<T: DeserializeOwned>(method: &str, params: Value) -> Option<T> {
 
 /// Writes a line to standard error, which editors keep as a log.
 fn log(text: &str) {
-    let _ = super::say::say(text);
+    let _ = super::stderr::say(text);
 }

@@ -9,7 +9,7 @@ use rayon::prelude::*;
 
 use super::configuration::{Configuration, seen_from};
 use super::lint::write_diff;
-use super::say::say;
+use super::stderr::say;
 use super::{Exit, policy_named};
 use crate::cli::args::PolicyTest;
 use crate::judge::policy::Policy;
@@ -176,7 +176,7 @@ fn configured(paths: &[PathBuf], current: &Path) -> anyhow::Result<Chosen> {
 fn judge(paths: &Paths, policy: Option<&Policy>, update: bool) -> PolicyTestOutcome {
     let Some(policy) = policy else { return PolicyTestOutcome::Broken(Vec::new()) };
     let done = || -> Result<PolicyTestOutcome, Vec<Problem>> {
-        let case = Case::read(paths)?;
+        let case = Case::load(paths)?;
         if let Some(problem) = case.asserts_nothing().filter(|_| !update) {
             return Err(vec![problem]);
         }

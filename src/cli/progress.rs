@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use super::say;
+use super::stderr;
 use crate::local::lint::Progress;
 use crate::report::clean;
 
@@ -18,7 +18,7 @@ pub(super) fn watched<T>(quiet: bool, progress: &Progress, total: usize, work: i
 
 /// Does the work, and after a while shows on a terminal the progress that `text` returns, unless `quiet`.
 pub(super) fn narrated<T>(quiet: bool, text: &(dyn Fn() -> String + Sync), work: impl FnOnce() -> T) -> T {
-    if quiet || !say::is_seen() {
+    if quiet || !stderr::is_seen() {
         return work();
     }
     let (done, finished) = mpsc::channel::<()>();
@@ -30,10 +30,10 @@ pub(super) fn narrated<T>(quiet: bool, text: &(dyn Fn() -> String + Sync), work:
                 == Err(mpsc::RecvTimeoutError::Timeout)
             {
                 shown = true;
-                let _ = write!(say::stream(), "\r\u{1b}[K{}", clean(&text()));
+                let _ = write!(stderr::stream(), "\r\u{1b}[K{}", clean(&text()));
             }
             if shown {
-                let _ = write!(say::stream(), "\r\u{1b}[K");
+                let _ = write!(stderr::stream(), "\r\u{1b}[K");
             }
         });
         let result = work();

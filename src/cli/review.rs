@@ -9,7 +9,7 @@ use anyhow::{Context as _, anyhow, bail};
 use jiff::civil::Date;
 use serde_json::value::RawValue;
 
-use super::say::say;
+use super::stderr::say;
 use super::{Exit, facts, policy_named, today};
 use crate::admission::{self, Endpoint, Pass, Subject};
 use crate::cli::args::Review;

@@ -21,8 +21,8 @@ use crate::kinds::registration::{self, Target};
 use crate::serve::arguments::Serve;
 use crate::serve::certs::{self, Managed, Names};
 use crate::serve::server::certificate::{Authorities, Development, Identity, Tokens};
-use crate::serve::server::hot::{self, Files, Follower};
 use crate::serve::server::log::{self, Format};
+use crate::serve::server::reload::{self, Files, Follower};
 use crate::serve::server::{Config, Limits, Metrics, Readiness, Server, stop};
 use crate::serve::webhook::Webhook;
 
@@ -58,8 +58,9 @@ async fn serve(args: &Serve, out: &mut dyn Write) -> anyhow::Result<()> {
     let stop = stop::on_signals().context("listen for signals")?;
     let readiness = Readiness::default();
 
-    let claims = claims(args, &metrics, &readiness).await?;
-    let webhook = Webhook::new(policy_named(&args.policy)?, claims, metrics.clone(), today);
+    let policy = policy_named(&args.policy)?;
+    let claims = claims(args, policy.rules(), &metrics, &readiness).await?;
+    let webhook = Webhook::new(policy, claims, metrics.clone(), today);
     let _policy = follow_policy(&args.policy, &webhook, &metrics).await?;
     let mut kept: Vec<Follower> = Vec::new();
     let names = if args.self_managed_certs { Some(service_names(args)?) } else { None };
@@ -126,12 +127,17 @@ async fn serve(args: &Serve, out: &mut dyn Write) -> anyhow::Result<()> {
 }
 
 /// Starts look-ups of claims, in the given mode or the default one.
-async fn claims(args: &Serve, metrics: &Metrics, readiness: &Readiness) -> anyhow::Result<Claims> {
+async fn claims(
+    args: &Serve,
+    rules: &RuleSet,
+    metrics: &Metrics,
+    readiness: &Readiness,
+) -> anyhow::Result<Claims> {
     let mode = args.claims.unwrap_or_else(Mode::by_default);
     if mode == Mode::Off {
         tracing::info!(
             "claims are not looked up: the rule {} reports nothing (--claims cache enables it)",
-            RuleSet::built_in().names_needing(Needs::CLAIMS).replace('`', "")
+            rules.names_needing(Needs::CLAIMS).replace('`', "")
         );
         return Ok(Claims::off());
     }
@@ -230,7 +236,7 @@ async fn follow_policy(name: &str, webhook: &Webhook, metrics: &Metrics) -> anyh
         Ok(())
     };
     let files = Files { every: RELOAD_INTERVAL, ..Files::new("policy", [PathBuf::from(name)]) };
-    Ok(Some(hot::follow(files, metrics, take).await?))
+    Ok(Some(reload::follow(files, metrics, take).await?))
 }
 
 /// Loads the certificate, or creates one with `--dev`. `names` are those of the Service if certificates are

@@ -7,7 +7,7 @@ use anyhow::{Context as _, bail};
 
 use super::configuration::Configuration;
 use super::output::{check, to_file_or};
-use super::say::say;
+use super::stderr::say;
 use super::{Exit, Source, policy_named};
 #[cfg(feature = "serve")]
 use crate::cli::args::Audit;

@@ -3,9 +3,9 @@
 //! The answers are those of the controllers as values (`controllers`); what a manifest does not say is assumed, and
 //! printed.
 
-mod assumed;
+mod assumptions;
 mod changes;
-mod decides;
+mod decisive_field;
 mod endings;
 mod human;
 mod json;
@@ -24,8 +24,8 @@ use anyhow::{Context as _, bail};
 use jiff::Timestamp;
 
 use super::Exit;
-use super::say::say;
 use super::settings::policy_of;
+use super::stderr::say;
 use crate::cli::args::{Simulate, SimulationFormat};
 use crate::controllers::live::LiveSnapshot;
 use crate::controllers::script::Script;

@@ -107,11 +107,11 @@ impl Case {
     /// # Errors
     ///
     /// A file cannot be read, or is not what it should be.
-    pub fn read(paths: &Paths) -> Result<Self, Vec<Problem>> {
+    pub fn load(paths: &Paths) -> Result<Self, Vec<Problem>> {
         let case = &paths.case;
         let source = bytes(case).map_err(|problem| vec![problem])?;
         let mut problems = Vec::new();
-        let expectations = Expectations::read(&source, &shown(case)).unwrap_or_else(|mut found| {
+        let expectations = Expectations::parse(&source, &shown(case)).unwrap_or_else(|mut found| {
             problems.append(&mut found);
             Expectations::default()
         });
@@ -194,7 +194,7 @@ impl Case {
         }
         // A file beside the case repeats it, with the lines that the case should have.
         let moved = |text: &[u8]| {
-            let lines = Expectations::read(text, "").unwrap_or_default();
+            let lines = Expectations::parse(text, "").unwrap_or_default();
             fix::apply(text, &lines.edits(text, &judged.lines))
         };
         let fixed = judged.fixed.as_deref().map(moved);

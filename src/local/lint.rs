@@ -6,43 +6,41 @@
 //! findings, with their places. Files, and the documents of a large file, are spread over the current rayon
 //! pool; the report does not depend on the number of threads.
 
-mod after;
 mod answers;
 mod chart;
 mod claims;
+mod discover;
 mod fixing;
-mod ignored;
-mod input;
 mod kustomization;
-#[cfg(feature = "serve")]
-mod mentioned;
 mod merge;
 mod options;
-mod patterns;
-mod place;
+#[cfg(feature = "serve")]
+mod referenced_objects;
 mod rendering;
+mod resolved_elsewhere;
 mod run;
 mod session;
 mod source;
+mod unjudged;
 
 pub(crate) use answers::{against_in, objects_of};
 pub(crate) use claims::{FactsError, facts_in};
 pub(crate) use jobgate_lint::Loaded;
-pub(crate) use jobgate_lint::against::Against;
 pub use jobgate_lint::claims::Claims;
+pub(crate) use jobgate_lint::existing_objects::Against;
 pub use jobgate_lint::{Content, DryRun, Input, Reached};
 pub(crate) use source::load;
 
+pub(crate) use discover::{ByPath, Patterns};
+pub use discover::{Exclusions, Inputs, Unreadable, collect, collect_some, collect_without};
 pub use fixing::{Change, Fixing, Sink, Unwritten};
-pub use input::{Exclusions, Inputs, Unreadable, collect, collect_some, collect_without};
 pub(crate) use jobgate_lint::place::nothing_in;
 #[cfg(feature = "serve")]
 pub(crate) use jobgate_lint::place::order;
-#[cfg(feature = "serve")]
-pub(crate) use mentioned::{Mentioned, mentioned};
 pub use merge::{Linted, lint};
 pub use options::{MAX_FILE_SIZE, Options, Progress, Rendering, TIMEOUTS, Values};
-pub(crate) use patterns::{ByPath, Patterns};
+#[cfg(feature = "serve")]
+pub(crate) use referenced_objects::{Mentioned, mentioned};
 pub use session::{Defined, Fixes, Known, Scan, Session, Target, text};
 pub use source::{drained, stdin};
 

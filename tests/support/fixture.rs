@@ -42,7 +42,7 @@ pub fn of_rule(rule: &Rule) -> Vec<Fixture> {
 }
 
 fn read(paths: &Paths) -> Fixture {
-    let read = Case::read(paths).unwrap_or_else(|problems| panic!("{problems:?}"));
+    let read = Case::load(paths).unwrap_or_else(|problems| panic!("{problems:?}"));
     assert_eq!(read.asserts_nothing(), None);
     let (case, path) = (paths.name(), paths.case.as_path());
     let expected = read.expectations.lines.clone();

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use jobgate::cli::say;
+use jobgate::cli::stderr;
 
 use crate::generate::GenerateOutcome;
 
@@ -45,7 +45,7 @@ fn main() -> ExitCode {
         Ok(GenerateOutcome::UpToDate) => ExitCode::SUCCESS,
         Ok(GenerateOutcome::Stale) => ExitCode::from(1),
         Err(error) => {
-            say::fail(&error);
+            stderr::fail(&error);
             ExitCode::from(2)
         }
     }

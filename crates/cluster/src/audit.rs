@@ -12,13 +12,13 @@
 //! `kubectl create job --from` is recorded), and whether it would be created again (a finished one would
 //! not).
 
-mod filled;
+mod fills;
 mod judge;
 mod part;
-mod scaled;
+mod refused_pods;
+mod scale;
 mod terminating;
 mod unjudged;
-mod unmade;
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -32,7 +32,7 @@ use serde_json::value::RawValue;
 use self::judge::{AuditJudge, AuditOutcome};
 use self::part::AuditPart;
 use self::unjudged::others_in;
-use crate::chain;
+use crate::causes::chain;
 use crate::client::Connection;
 use crate::fetch::{self, Failure};
 use crate::inventory::Inventory;
@@ -148,7 +148,7 @@ pub async fn audit(
     let (stuck, notices) = terminating::stuck(&connection.client, candidates, jiff::Timestamp::now()).await;
     impact.terminating = stuck;
     impact.notices.extend(notices);
-    let (refused, notices) = unmade::refused(&connection.client, unmade).await;
+    let (refused, notices) = refused_pods::refused(&connection.client, unmade).await;
     impact.refused = refused;
     impact.notices.extend(notices);
     // Another version of the kind may be served.

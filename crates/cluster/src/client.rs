@@ -10,7 +10,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 use tower::{BoxError, ServiceBuilder};
 
-use super::chain;
+use crate::causes::chain;
 
 /// Why there is no client.
 #[derive(Debug, thiserror::Error)]

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use kube::Client;
 
-use super::chain;
 use super::fetch::{self, Failure};
+use crate::causes::chain;
 use jobgate_core::kinds::registration::{asks_about, is_ours};
 use jobgate_core::text::value::Value;
 use jobgate_report::Unjudged;

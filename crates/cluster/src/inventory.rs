@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use kube::Client;
 
-use super::Settings;
 use super::access::Modes;
 use super::fetch::Failure;
 use super::list::{PAGE, Pages};
@@ -13,6 +12,7 @@ use super::objects;
 use super::resource::{ClaimResource, KeptObject, NamedObject as _, ObjectResource, Resource, ResourcePlace};
 use super::store::Cache;
 use super::wire::ListPage;
+use crate::settings::Settings;
 use jobgate_core::judge::facts::{Claim, Fact, FactKind, Facts, FoundObject};
 use jobgate_core::judge::finding::Source;
 

@@ -12,12 +12,12 @@ use kube::Client;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
-use super::Settings;
 use super::breaker::Breaker;
 use super::fetch::{self, Failure};
 use super::rate::Rate;
 use super::resource::{NamedObject as _, Resource, ResourcePlace};
 use super::stats::{Counts, Why};
+use crate::settings::Settings;
 use jobgate_core::kinds::ApiResource;
 
 /// The key of the object to read.

@@ -8,13 +8,13 @@ use http::StatusCode;
 use kube::Client;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use super::Settings;
 use super::fetch::{self, Failure, Lines};
 use super::list::Pages;
 use super::resource::{NamedObject as _, Resource, ResourcePlace};
 use super::stats::Counts;
 use super::store::Cache;
 use super::wire::{self, ListPage, Metadata, WireEvent};
+use crate::settings::Settings;
 use jobgate_core::kinds::ApiResource;
 
 /// Maximum size of a page.

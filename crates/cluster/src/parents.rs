@@ -8,7 +8,9 @@ use tokio::time::Instant;
 use super::live::{Gate, Live, LookupKey, LookupReason, LookupResult};
 use super::resource::{KeptObject, ObjectResource, ResourcePlace};
 use super::stats::{Counts, Why};
-use super::{Claims, Settings, fetch};
+use crate::claims::Claims;
+use crate::fetch;
+use crate::settings::Settings;
 use jobgate_core::judge::facts::{Fact, FactTable, WantedParent};
 use jobgate_core::kinds::Kind;
 

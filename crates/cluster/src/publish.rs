@@ -14,8 +14,8 @@ use kube::client::Body;
 use serde::Deserialize;
 use tokio::time::timeout;
 
-use super::chain;
 use super::fetch::{self, Failure};
+use crate::causes::chain;
 use jobgate_core::text::value::Value;
 use jobgate_report::Report;
 use jobgate_report::policy_report::{LABEL, NAME, OPEN_REPORTS, POLICY_REPORTS, PolicyReports, documents};

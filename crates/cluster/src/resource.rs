@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use super::Settings;
 use super::access::Modes;
 use super::fetch;
 use super::live::LookupKey;
 use super::wire::{self, Metadata};
+use crate::settings::Settings;
 use jobgate_core::judge::facts::{FactDefinition, FactKind, Keeps};
 use jobgate_core::kinds::{ApiResource, Kind};
 

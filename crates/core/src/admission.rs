@@ -23,7 +23,7 @@ mod request;
 mod respond;
 mod review;
 mod skim;
-mod wanted;
+mod wanted_facts;
 mod weight;
 
 use std::borrow::Cow;

@@ -4,15 +4,15 @@
 //! write its file and list it below.
 
 pub mod accelerator;
+mod accelerator_count;
 mod claims;
 mod colocation;
 mod count;
 mod definition;
 mod field;
-mod held;
 mod kind;
 mod lifecycle;
-mod others;
+mod other_kinds;
 mod pod;
 mod pods;
 mod policies;
@@ -21,6 +21,7 @@ mod resource;
 mod variables;
 mod workload;
 
+pub use accelerator_count::{Held, Unit};
 pub(crate) use claims::OwnClaim;
 pub(crate) use colocation::{Among, HOSTNAME, on_one_node, on_several_nodes};
 pub(crate) use count::PodCount;
@@ -30,15 +31,14 @@ pub use definition::{
 };
 pub use field::{Field, Part, Path};
 pub(crate) use field::{text_in, whole};
-pub use held::{Held, Unit};
 pub(crate) use kind::titles;
 pub use kind::{Kind, NotAdded, add};
 pub use lifecycle::{
     Attempts, Borrowed, Choice, Deadline, Disruption, History, InPlace, Leak, Policies, Release, Released,
     Retries, RunsCounted, Submitter, Ttl, Wait,
 };
-pub use others::others;
-pub use others::{
+pub use other_kinds::others;
+pub use other_kinds::{
     Likeness, each_inside, has_batch_pod, has_pod, is_batch_group, is_no_batch, is_of_other_version,
     is_other, looks_like_batch, meant, successor,
 };

@@ -12,7 +12,7 @@ use jobgate_core::judge::policy::Policy;
 use jobgate_core::kinds::Kind;
 use jobgate_core::text::value::Value;
 
-use crate::against::ObjectKey;
+use crate::existing_objects::ObjectKey;
 use crate::options::DryRun;
 
 impl DryRun<'_> {

@@ -9,7 +9,7 @@ use std::sync::{Arc, LazyLock};
 use memchr::memmem::Finder;
 
 use crate::input::Input;
-use crate::near::{Near, Said};
+use crate::nearest::{Near, Said};
 use crate::objects::{Object, each};
 use jobgate_core::judge::facts::{
     Claim, Fact, FactDefinition, FactKind, Facts, FoundObject, Volume, VolumeName,
@@ -214,7 +214,7 @@ fn entry(input: &Arc<Input>, lines: &Lines<'_>, document: &Document, object: &Ob
     };
     let span =
         at.or_else(|| Some(document.locate(&object.at)?.value)).unwrap_or_else(|| document.span.clone());
-    let location = Location::at(&input.path, span.clone(), lines);
+    let location = Location::new(&input.path, span.clone(), lines);
     let source = Source::File { path: Arc::clone(&input.path), span, namespace: namespace.clone() };
     let object = match fact {
         Some(FactKind::Claim) => {

@@ -4,32 +4,31 @@
 //! the text. With fixes, it returns the edits that apply them. [`claims`] reads the claims and other objects of a
 //! file; the caller collects them from all files first.
 
-pub mod against;
 mod answers;
 pub mod attribute;
 pub mod baseline;
 pub mod batch;
 pub mod claims;
-pub mod document;
+pub mod existing_objects;
+mod file_bytes;
 pub mod fix;
 mod input;
-mod judged;
-mod loaded;
+pub mod judge;
 pub mod merge;
-mod near;
+mod nearest;
 pub mod objects;
 mod options;
 pub mod patches;
 pub mod place;
+pub mod recovery;
 pub mod shifts;
 mod subject;
 #[cfg(test)]
 mod testing;
-pub mod unfinished;
 
 pub use answers::Layered;
+pub use file_bytes::Loaded;
 pub use input::{Content, Input, Reached, STDIN, path_text, shown};
-pub use judged::{FileJudgement, judge};
-pub use loaded::Loaded;
+pub use judge::{FileJudgement, judge};
 pub use options::{DryRun, LintOptions};
 pub use subject::{Role, Subject};

@@ -7,7 +7,7 @@ use jobgate_core::judge::policy::Policy;
 use jobgate_core::judge::selection::Selection;
 use jobgate_core::text::yaml::Limits;
 
-use crate::against::Against;
+use crate::existing_objects::Against;
 
 /// Options for judging the text of one file.
 #[derive(Clone, Copy, Debug)]

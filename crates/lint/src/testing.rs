@@ -5,9 +5,9 @@ use jobgate_core::text::yaml::Limits;
 use jobgate_report::Report;
 
 use crate::claims::{Claims, Scope};
+use crate::file_bytes::Loaded;
 use crate::input::Input;
-use crate::judged::judge;
-use crate::loaded::Loaded;
+use crate::judge::judge;
 use crate::options::LintOptions;
 use crate::subject::Subject;
 

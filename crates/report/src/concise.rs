@@ -5,7 +5,10 @@ use std::io;
 use anstyle::{AnsiColor, Style};
 
 use super::text::clean;
-use super::{Located, Options, Report, summary, verdict};
+use crate::located::Located;
+use crate::options::Options;
+use crate::results::Report;
+use crate::{summary, verdict};
 use jobgate_core::judge::finding::{Level, Safety};
 
 const PLACE: Style = Style::new().bold();
@@ -67,8 +70,9 @@ fn mark(report: &Report, located: &Located) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Impact, sample};
     use super::*;
+    use crate::impact::Impact;
+    use crate::sample;
     use jobgate_core::text::pointer::Pointer;
 
     fn concise(report: &Report, options: &Options) -> String {

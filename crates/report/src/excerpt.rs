@@ -3,7 +3,8 @@
 use std::ops::Range;
 
 use super::text::clean_into;
-use super::{Location, Report};
+use crate::located::Location;
+use crate::results::Report;
 use jobgate_core::text::lines::character_at;
 
 /// Bytes of a long line that are kept before and after a place.

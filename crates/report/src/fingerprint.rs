@@ -5,7 +5,9 @@ use std::fmt::Write as _;
 
 use sha2::{Digest as _, Sha256};
 
-use super::{Identity, Located, Location, Unjudged};
+use crate::identity::Identity;
+use crate::located::{Located, Location};
+use crate::unjudged::Unjudged;
 
 /// Returns the SHA-256, in hexadecimal, of a finding's [`Identity`], or of its file and document if it is
 /// about no object.
@@ -82,8 +84,8 @@ fn hex(bytes: &[u8; 32]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample;
     use super::*;
+    use crate::sample;
 
     #[test]
     fn moving_lines_keeps_the_name() {

@@ -6,7 +6,11 @@ use std::borrow::Cow;
 use std::io;
 
 use super::text::{clean, repository_path};
-use super::{Located, Options, Report, Unjudged, summary};
+use crate::located::Located;
+use crate::options::Options;
+use crate::results::Report;
+use crate::summary;
+use crate::unjudged::Unjudged;
 use jobgate_core::judge::finding::Level;
 
 /// Writes one command per line, and the summary as a plain last line.
@@ -90,8 +94,8 @@ fn property(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample;
     use super::*;
+    use crate::sample;
 
     fn lines(report: &Report) -> Vec<String> {
         let mut out = Vec::new();

@@ -6,7 +6,10 @@ use serde::Serialize;
 
 use super::fingerprint::Unique;
 use super::text::{clean, repository_path};
-use super::{Located, Location, Options, Report, Unjudged};
+use crate::located::{Located, Location};
+use crate::options::Options;
+use crate::results::Report;
+use crate::unjudged::Unjudged;
 use jobgate_core::judge::finding::Level;
 
 /// The name of the rule for what was not judged.
@@ -106,8 +109,8 @@ fn issue<'r>(located: &'r Located, unique: &mut Unique) -> Issue<'r> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample;
     use super::*;
+    use crate::sample;
     use jobgate_core::text::value::{Value, json};
 
     fn document(report: &Report) -> Value {

@@ -3,7 +3,11 @@
 use std::fs;
 use std::path::Path;
 
-use super::{Format, Impact, Options, Report, Tally, html, sample, write};
+use crate::impact::{Impact, Tally};
+use crate::options::Options;
+use crate::results::Report;
+use crate::{Format, write};
+use crate::{html, sample};
 
 /// Returns the text in a format, without what is the same in each report.
 fn written(report: &Report, format: Format) -> String {

@@ -4,7 +4,8 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::text::{clean, repository_path};
-use super::{Located, Report};
+use crate::located::Located;
+use crate::results::Report;
 use jobgate_core::judge::finding::Safety;
 
 /// The findings of one file, or of one object of a cluster.
@@ -77,8 +78,8 @@ pub(super) fn by_directory(report: &Report) -> Vec<(String, Vec<&Located>)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample;
     use super::*;
+    use crate::sample;
     use jobgate_core::judge::finding::Level;
     use jobgate_core::text::pointer::Pointer;
 

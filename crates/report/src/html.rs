@@ -17,7 +17,11 @@ use sha2::{Digest as _, Sha256};
 use super::excerpt::{self, ExcerptSpot, SourceExcerpt};
 use super::group::{self, FindingGroup};
 use super::text::{clean, plural, thousands};
-use super::{Located, Options, Related, Report, Unjudged, human, summary, verdict};
+use crate::located::{Located, Related};
+use crate::options::Options;
+use crate::results::Report;
+use crate::unjudged::Unjudged;
+use crate::{human, summary, verdict};
 use jobgate_core::judge::finding::{Level, Safety};
 use jobgate_core::text::lines::cut;
 
@@ -443,8 +447,8 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample;
     use super::*;
+    use crate::sample;
     use jobgate_core::text::pointer::Pointer;
 
     fn html(report: &Report, options: &Options) -> String {

@@ -10,9 +10,12 @@ use anstyle::Style;
 
 use super::page::{self, Page};
 use super::text::{clean, plural, thousands, wrap};
-use super::{
-    Impact, Located, Location, Options, Reason, Report, Unjudged, excerpt, group, impact, statistics, summary,
-};
+use crate::impact::Impact;
+use crate::located::{Located, Location};
+use crate::options::Options;
+use crate::results::Report;
+use crate::unjudged::{Reason, Unjudged};
+use crate::{excerpt, group, impact, statistics, summary};
 use jobgate_core::judge::checks;
 use jobgate_core::judge::finding::{Level, Part};
 use jobgate_core::judge::rules::RuleSet;
@@ -496,8 +499,8 @@ pub(super) fn missing(located: &Located) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample;
     use super::*;
+    use crate::sample;
     use jobgate_core::text::pointer::Pointer;
 
     fn human(report: &Report, options: &Options) -> String {

@@ -1,6 +1,8 @@
 //! Identities of findings that do not depend on lines and documents.
 
-use super::{Located, ObjectId, Reason, Unjudged};
+use crate::located::Located;
+use crate::object::ObjectId;
+use crate::unjudged::{Reason, Unjudged};
 
 /// The identity of a finding: the rule, the object by its name, and the field.
 ///

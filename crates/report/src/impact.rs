@@ -8,9 +8,9 @@ use std::ops::AddAssign;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::Report;
 use super::text::{clean, plural, thousands};
 use super::trouble::{Refused, Stuck};
+use crate::results::Report;
 use jobgate_core::judge::finding::Level;
 use jobgate_core::judge::rule::Fills;
 use jobgate_core::judge::rules::RuleSet;
@@ -422,8 +422,8 @@ impl<'r> ImpactDocument<'r> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample;
     use super::*;
+    use crate::sample;
 
     fn tally(denied: usize, patched: usize, warned: usize, unchanged: usize) -> Tally {
         Tally { objects: denied + patched + warned + unchanged, denied, patched, warned, unchanged }

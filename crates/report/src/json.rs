@@ -9,9 +9,14 @@ use serde::ser::{Error as _, SerializeSeq as _, Serializer};
 use serde_json::ser::Formatter;
 use serde_json::value::to_raw_value;
 
-use super::{
-    Answered, Holdings, Located, Location, ObjectId, Options, Related, Report, Unjudged, impact, statistics,
-};
+use crate::answer::Answered;
+use crate::holdings::Holdings;
+use crate::located::{Located, Location, Related};
+use crate::object::ObjectId;
+use crate::options::Options;
+use crate::results::Report;
+use crate::unjudged::Unjudged;
+use crate::{impact, statistics};
 use jobgate_core::judge::finding::{Level, Safety};
 use jobgate_core::text::lines::Position;
 use jobgate_core::text::patch;
@@ -316,8 +321,8 @@ fn write_statistics(report: &Report, out: &mut dyn io::Write) -> io::Result<()> 
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample;
     use super::*;
+    use crate::sample;
     use jobgate_core::text::value::{Value, json};
 
     fn document(report: &Report) -> Value {

@@ -7,7 +7,11 @@ use std::io;
 use quick_junit::{NonSuccessKind, TestCase, TestCaseStatus, TestSuite};
 
 use super::text::clean;
-use super::{Located, Options, Report, Unjudged, page, summary};
+use crate::located::Located;
+use crate::options::Options;
+use crate::results::Report;
+use crate::unjudged::Unjudged;
+use crate::{page, summary};
 use jobgate_core::judge::finding::Level;
 
 /// Writes the report; findings at or above `fail_on` are failures.
@@ -114,8 +118,8 @@ fn text(report: &Report, located: &Located) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample;
     use super::*;
+    use crate::sample;
 
     fn xml(report: &Report, fail_on: Level) -> String {
         let mut out = Vec::new();

@@ -5,11 +5,15 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use pulldown_cmark::{Event, Parser, Tag};
 
-use super::{
-    Answered, Format, Impact, Kustomized, Located, Location, ObjectId, Options, Reason, Related, Render,
-    Report, Tally, Unjudged, write,
-};
+use crate::answer::Answered;
+use crate::impact::{Impact, Tally};
+use crate::located::{Located, Location, Related};
+use crate::object::ObjectId;
+use crate::options::Options;
+use crate::results::Report;
 use crate::sample;
+use crate::unjudged::{Kustomized, Reason, Render, Unjudged};
+use crate::{Format, write};
 use jobgate_core::admission::dry_run::Predicted;
 use jobgate_core::judge::finding::Level;
 use jobgate_core::judge::policy::Policy;
@@ -216,7 +220,7 @@ proptest! {
                     prop_assert!(tags.all(|tag| known.contains(&tag)), "{}", html);
                     code = &*html == "<code>";
                 }
-                Event::Start(Tag::Link { dest_url, .. }) => prop_assert!(dest_url.starts_with(super::DOCS), "{}", dest_url),
+                Event::Start(Tag::Link { dest_url, .. }) => prop_assert!(dest_url.starts_with(crate::page::DOCS), "{}", dest_url),
                 Event::Start(Tag::Item) => items += 1,
                 Event::Start(tag) => {
                     let known = matches!(tag, Tag::Paragraph | Tag::Heading { .. } | Tag::List(None) | Tag::Strong | Tag::HtmlBlock
@@ -261,7 +265,7 @@ proptest! {
                 let known = ["class", "href", "title", "id", "data-n", "value", "type", "name", "aria-label", "aria-hidden",
                     "placeholder", "viewBox", "preserveAspectRatio", "x", "width", "height"];
                 prop_assert!(known.contains(&name), "{} in {}", name, tag);
-                prop_assert!(name != "href" || value == "#deadline" || value.starts_with(super::DOCS), "{}", value);
+                prop_assert!(name != "href" || value == "#deadline" || value.starts_with(crate::page::DOCS), "{}", value);
                 rest = behind;
             }
             prop_assert!(["", " hidden", " open", " checked", "/"].contains(&rest), "{:?} in {}", rest, tag);

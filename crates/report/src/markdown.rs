@@ -9,7 +9,11 @@ use std::io;
 
 use super::group::{self, FindingGroup};
 use super::text::{clean, plural, thousands};
-use super::{Located, Options, Report, Unjudged, page, summary, verdict};
+use crate::located::Located;
+use crate::options::Options;
+use crate::results::Report;
+use crate::unjudged::Unjudged;
+use crate::{page, summary, verdict};
 use jobgate_core::judge::finding::{Level, Safety};
 use jobgate_core::text::lines::cut;
 
@@ -390,8 +394,8 @@ fn escape(out: &mut String, text: &str, place: Where) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample;
     use super::*;
+    use crate::sample;
     use jobgate_core::text::pointer::Pointer;
 
     fn markdown(report: &Report, options: &Options) -> String {

@@ -2,12 +2,14 @@
 
 use std::borrow::Cow;
 
-use super::DOCS;
 use jobgate_core::judge::checks::{self, CHECKS};
 use jobgate_core::judge::finding::Level;
 use jobgate_core::judge::policy::Action;
 use jobgate_core::judge::rule::RuleId;
 use jobgate_core::judge::rules::RuleSet;
+
+/// The address of the pages of the rules.
+pub(crate) const DOCS: &str = "https://github.com/jobgate/jobgate/blob/main/docs/rules";
 
 /// A rule or a check, with the data from its manual page.
 #[derive(Debug)]

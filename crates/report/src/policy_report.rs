@@ -5,7 +5,12 @@ use std::collections::BTreeMap;
 use std::io;
 
 use super::text::{clean, plural, thousands};
-use super::{DOCS, Located, ObjectId, Options, Report, Unjudged};
+use crate::located::Located;
+use crate::object::ObjectId;
+use crate::options::Options;
+use crate::page::DOCS;
+use crate::results::Report;
+use crate::unjudged::Unjudged;
 use jobgate_core::judge::checks;
 use jobgate_core::judge::finding::Level;
 use jobgate_core::kinds::Kind;
@@ -266,8 +271,9 @@ fn write(report: &Report, api: &PolicyReports, out: &mut dyn io::Write) -> io::R
 mod tests {
     use std::sync::Arc;
 
-    use super::super::{Impact, sample};
     use super::*;
+    use crate::impact::Impact;
+    use crate::sample;
 
     #[test]
     fn a_result_has_what_dashboards_show() {

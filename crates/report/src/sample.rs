@@ -2,7 +2,11 @@
 
 use std::sync::Arc;
 
-use super::{Answered, Located, Location, ObjectId, Reason, Related, Report, Unjudged};
+use crate::answer::Answered;
+use crate::located::{Located, Location, Related};
+use crate::object::ObjectId;
+use crate::results::Report;
+use crate::unjudged::{Reason, Unjudged};
 use jobgate_core::admission::dry_run::{Predicted, Prediction};
 pub(super) use jobgate_core::judge::checks::finding;
 use jobgate_core::judge::engine::Operation;

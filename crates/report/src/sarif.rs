@@ -7,7 +7,12 @@ use std::fmt::Write as _;
 use std::io;
 
 use super::text::{clean, repository_path};
-use super::{Located, Location, ObjectId, Options, Report, Unjudged, fingerprint, page};
+use crate::located::{Located, Location};
+use crate::object::ObjectId;
+use crate::options::Options;
+use crate::results::Report;
+use crate::unjudged::Unjudged;
+use crate::{fingerprint, page};
 use jobgate_core::judge::finding::Level;
 use jobgate_core::text::lines::Lines;
 use jobgate_core::text::lines::Position;
@@ -214,8 +219,8 @@ fn uri(path: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample;
     use super::*;
+    use crate::sample;
     use jobgate_core::text::pointer::Pointer;
 
     fn log(report: &Report) -> Value {

@@ -2,7 +2,8 @@
 
 use std::io;
 
-use super::{Report, summary};
+use crate::results::Report;
+use crate::summary;
 use jobgate_core::judge::finding::Safety;
 
 /// The counts of one rule.

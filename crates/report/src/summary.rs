@@ -6,7 +6,10 @@ use std::fmt::Write as _;
 use anstyle::{AnsiColor, Style};
 
 use super::text::{plural, thousands};
-use super::{Located, Options, Report, unjudged, verdict};
+use crate::located::Located;
+use crate::options::Options;
+use crate::results::Report;
+use crate::{unjudged, verdict};
 use jobgate_core::judge::finding::Level;
 
 /// Returns the summary line, without a line break.
@@ -133,8 +136,8 @@ pub(super) fn by_rule(report: &Report) -> Vec<(&str, Vec<&Located>)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample;
     use super::*;
+    use crate::sample;
 
     #[test]
     fn says_what_was_found_and_nothing_that_was_not() {

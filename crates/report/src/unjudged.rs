@@ -9,7 +9,9 @@ use std::sync::Arc;
 pub use reason::{Kustomized, NotRendered, Reason, Render, Rendered};
 
 use super::text::{clean, plural, thousands};
-use super::{Location, ObjectId, Report};
+use crate::located::Location;
+use crate::object::ObjectId;
+use crate::results::Report;
 use jobgate_core::kinds::{Kind, Likeness};
 
 /// One thing that was not judged.

@@ -6,7 +6,9 @@ use std::io;
 use anstyle::{AnsiColor, Style};
 
 use super::text::{clean, thousands};
-use super::{Answered, Options, Report};
+use crate::answer::Answered;
+use crate::options::Options;
+use crate::results::Report;
 use jobgate_core::admission::dry_run::Predicted;
 use jobgate_core::judge::engine::Operation;
 

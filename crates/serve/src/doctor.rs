@@ -12,15 +12,15 @@
 
 mod checks;
 mod examination;
+pub mod observations;
 pub mod observe;
-pub mod observed;
 mod report;
 
 pub use self::checks::CHECKS;
 pub use self::examination::{Check, Examination, Note, Outcome, Status};
 pub use self::report::{write_human, write_json};
 
-use self::observed::Observed;
+use self::observations::Observed;
 
 /// Runs every check.
 #[must_use]

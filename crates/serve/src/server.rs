@@ -14,24 +14,24 @@
 mod accept;
 mod activity;
 mod body;
-mod bounded;
 pub mod certificate;
 mod connection;
+mod connections;
 mod duration;
+mod fair_queue;
 mod framing;
-mod guests;
-pub mod hot;
 mod limits;
 pub mod log;
+mod metered;
 pub(crate) mod metrics;
 mod names;
 mod pool;
 pub(crate) mod probe;
-mod put_off;
 mod queue;
+pub mod reload;
 mod requests;
+mod retries;
 pub mod stop;
-mod turns;
 
 use std::future::Future;
 use std::io;
@@ -48,12 +48,12 @@ use tokio::sync::watch;
 use accept::{Acceptor, Tls};
 use certificate::{Authorities, Identity, Tokens};
 use connection::{ServerStage, Surroundings};
+use fair_queue::Turns;
 use jobgate_core::admission::{Answer, Endpoint, Estimate, Fault};
 pub use limits::Limits;
 pub use metrics::Metrics;
 pub use probe::Readiness;
 pub use stop::Stop;
-use turns::Turns;
 
 /// How long the API server waits by default (`timeoutSeconds` is 10 unless set).
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);

@@ -15,7 +15,7 @@ mod json;
 mod limits;
 mod locate;
 mod print;
-mod quoted;
+mod quotes;
 mod read;
 mod resolve;
 mod split;

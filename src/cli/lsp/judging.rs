@@ -103,7 +103,7 @@ pub(super) fn read(
 ) -> bool {
     elsewhere(move || {
         let input = document.input();
-        let defined = catch_unwind(AssertUnwindSafe(|| Defined::by(&input, &options))).ok();
+        let defined = catch_unwind(AssertUnwindSafe(|| Defined::new(&input, &options))).ok();
         let _ = sender.send(WorkerTask::Read(uri, document, defined));
     })
 }

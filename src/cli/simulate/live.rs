@@ -11,14 +11,14 @@ pub(super) mod list;
 mod markdown;
 #[cfg(feature = "serve")]
 mod resources;
-mod standing;
+mod status;
 mod subject;
 mod times;
 mod words;
 
 use std::cmp::Reverse;
 
-use super::assumed::{assumed, in_words};
+use super::assumptions::{assumed, in_words};
 use super::endings::{OrBecause, severity};
 use super::timeline::{Entry, happens};
 use crate::cli::args::{Expectation, Simulate, Story};
@@ -34,8 +34,8 @@ use crate::text::value::Value;
 pub(super) use human::write as write_human;
 pub(super) use json::standing as to_json;
 pub(super) use markdown::write as write_markdown;
-pub(super) use standing::Standing;
-use standing::Told;
+pub(super) use status::Standing;
+use status::Told;
 use subject::Subject;
 use times::Moment;
 use words::quoted;

@@ -1,6 +1,6 @@
 //! What is simulated: the Job of a manifest, or an object whose operator is modelled.
 
-use super::decides::{Decision, decision, decision_of_object};
+use super::decisive_field::{Decision, decision, decision_of_object};
 use crate::cli::args::Story;
 use crate::controllers::incident::Occurrence;
 use crate::controllers::job::spec::JobSpec;

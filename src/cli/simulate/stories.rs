@@ -3,9 +3,9 @@
 use std::cell::Cell;
 use std::cmp::Reverse;
 
-use super::assumed::{ACCEPTED, assumed, gang_in_words, in_words, queue_in_words};
+use super::assumptions::{ACCEPTED, assumed, gang_in_words, in_words, queue_in_words};
 use super::changes::{Change, changes};
-use super::decides::Decision;
+use super::decisive_field::Decision;
 use super::endings::{OrBecause, severity};
 use super::live;
 use super::simulable::Simulable;

@@ -63,7 +63,7 @@ impl Expectations {
     /// # Errors
     ///
     /// A line can never come true, or is almost a line. Having no lines is not an error.
-    pub(crate) fn read(source: &[u8], path: &str) -> Result<Self, Vec<Problem>> {
+    pub(crate) fn parse(source: &[u8], path: &str) -> Result<Self, Vec<Problem>> {
         let (mut expectations, mut problems) = (Self::default(), Vec::new());
         let mut bad = Vec::new();
         let mut start = 0;
@@ -254,7 +254,7 @@ mod tests {
     use super::*;
 
     fn problems(source: &str) -> Vec<String> {
-        Expectations::read(source.as_bytes(), "a.yaml")
+        Expectations::parse(source.as_bytes(), "a.yaml")
             .err()
             .unwrap_or_default()
             .iter()
@@ -263,7 +263,7 @@ mod tests {
     }
 
     fn with(source: &str, found: &[&str]) -> String {
-        let expectations = Expectations::read(source.as_bytes(), "").unwrap();
+        let expectations = Expectations::parse(source.as_bytes(), "").unwrap();
         let found: Vec<String> = found.iter().map(|line| (*line).to_owned()).collect();
         let edits = expectations.edits(source.as_bytes(), &found);
         String::from_utf8(fix::apply(source.as_bytes(), &edits)).unwrap()
@@ -367,7 +367,7 @@ mod tests {
             ]), 0..4),
         ) {
             let text = with(&source, &found);
-            let again = Expectations::read(text.as_bytes(), "").unwrap();
+            let again = Expectations::parse(text.as_bytes(), "").unwrap();
             let mut sorted: Vec<String> = found.iter().map(|line| (*line).to_owned()).collect();
             sorted.sort();
             prop_assert_eq!(&again.lines, &sorted);

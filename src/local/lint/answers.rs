@@ -1,7 +1,7 @@
 //! Objects that exist, from files.
 
 use jobgate_lint::Input;
-use jobgate_lint::against::Against;
+use jobgate_lint::existing_objects::Against;
 use jobgate_lint::objects::objects;
 
 use super::claims::FactsError;

@@ -6,7 +6,7 @@ use jobgate_lint::claims::{self, Claims, Read, entries};
 use jobgate_lint::{Input, Loaded};
 use rayon::prelude::*;
 
-use super::input::Unreadable;
+use super::discover::Unreadable;
 use super::options::Options;
 use super::source::{self, TooLarge};
 use crate::text::lines::Lines;

@@ -6,14 +6,13 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
+use super::discover::Unreadable;
 use super::fixing::Unwritten;
-use super::input::Unreadable;
 use super::kustomization::Kustomizations;
 use super::options::Options;
-use super::place::whole_file;
 use super::rendering::RenderingOutcome;
 use super::run::{FileResult, LintRun};
-use super::{after, chart, claims, source};
+use super::{chart, claims, resolved_elsewhere, source, unjudged};
 use crate::judge::policy::Policy;
 use crate::local::paths::normal;
 use crate::report::{Reason, Report, Unjudged, unjudged_order};
@@ -58,7 +57,7 @@ pub(super) fn report(inputs: &[Input], run: &LintRun<'_>) -> Linted {
     let mut files: Vec<Result<FileResult, Unreadable>> =
         inputs.par_iter().with_max_len(1).map(|input| run.file(input)).collect();
     if options.fix.is_some() {
-        after::drop_fixed(inputs, &mut files, run);
+        resolved_elsewhere::drop_fixed(inputs, &mut files, run);
     }
     let with_batch = with_batch(inputs, &files);
     let with_work = kustomizations.with_batch_work(&with_batch, options);
@@ -95,14 +94,12 @@ pub(super) fn report(inputs: &[Input], run: &LintRun<'_>) -> Linted {
     let charts = once_a_chart(report);
     let has_more = |dir: &Arc<str>| !charts.contains(dir) && !rendered.has_chart(dir);
     let parts = chart::with_more(inputs, options).into_iter().filter(|(_, dir)| has_more(dir));
-    let parts = parts.map(|(path, dir)| whole_file(path, Reason::ChartParts(dir)));
+    let parts = parts.map(|(path, dir)| unjudged::chart_parts(path, dir));
     let unrendered = kustomizations
         .unrendered(&with_work)
         .into_iter()
         .filter(|kustomized| !rendered.kustomizations.contains(&normal(Path::new(&*kustomized.path))));
-    let unrendered = unrendered
-        .map(|kustomized| whole_file(Arc::clone(&kustomized.path), Reason::Kustomization(kustomized)));
-    let trees: Vec<Unjudged> = parts.chain(unrendered).collect();
+    let trees: Vec<Unjudged> = parts.chain(unrendered.map(unjudged::kustomization)).collect();
     arguments.mark_reported_files(inputs, &trees);
     report.unjudged.extend(trees);
     if options.render.is_some() {

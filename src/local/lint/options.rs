@@ -8,9 +8,9 @@ use jiff::civil::Date;
 
 use jobgate_lint::{DryRun, LintOptions};
 
+use super::discover::Exclusions;
+use super::discover::{ByPath, Patterns};
 use super::fixing::Fixing;
-use super::input::Exclusions;
-use super::patterns::{ByPath, Patterns};
 use crate::judge::policy::Policy;
 use crate::judge::selection::Selection;
 use crate::local::files::Tree;

@@ -4,11 +4,11 @@
 //! Findings of a rendering replace those of the file by itself: a base lacks what an overlay adds. A finding that both
 //! have is reported for the file, which has its exact place and its fix.
 
+mod chart_copy;
 mod explain;
-mod harmless;
-mod judged;
+mod input_check;
+mod judgement;
 mod plan;
-mod without;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -18,19 +18,20 @@ use rayon::prelude::*;
 
 use super::kustomization::{self, Kustomizations, WithBatchWork};
 use super::options::{MAX_FILE_SIZE, Rendering};
-use super::place::{order, whole_file};
 use super::run::{FileResult, LintRun};
 use super::source;
+use super::unjudged::no_output;
 use crate::judge::checks::{DUPLICATE_KEY, SYNTAX, UNRENDERED_TEMPLATE};
 use crate::local::files::Tree;
 use crate::local::paths::{normal, seen, shown};
 use crate::local::render::Renderer;
 use crate::report::{Holdings, NotRendered, Reason, Report, Unjudged};
 use explain::MissingTools;
-use harmless::harmless;
+use input_check::harmless;
 use jobgate_lint::Input;
 use jobgate_lint::attribute::{AttributionOptions, FindingKey, attribute, key};
-use judged::{JudgedRendering, judged};
+use jobgate_lint::place::order;
+use judgement::{JudgedRendering, judged};
 use plan::RenderJob;
 
 /// Maximum retries with the components of failed kustomizations.
@@ -251,7 +252,7 @@ impl RenderingOutcome {
             if is_part || self.libraries.contains(&normal(Path::new(&**dir))) {
                 return false;
             }
-            *unjudged = whole_file(Arc::clone(&input.path), Reason::NoOutput(Arc::clone(dir)));
+            *unjudged = no_output(&input.path, dir);
             true
         });
         report.findings.retain(|located| located.finding.rule != UNRENDERED_TEMPLATE);

@@ -4,22 +4,23 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::chart;
+use super::discover::Unreadable;
 use super::fixing::{Change, Fixing, Unwritten};
-use super::input::Unreadable;
 use super::kustomization::{self, Kustomizations};
 use super::options::Options;
-use super::place::{self, whole_file};
 use super::source::{self, TooLarge};
+use super::unjudged;
 use crate::judge::checks::{self, SYNTAX};
 use crate::judge::finding::Level;
 use crate::judge::policy::Policy;
 use crate::local::fix;
-use crate::report::{Located, Location, Reason, Report};
+use crate::report::{Located, Location, Report};
 use crate::text::lines::Lines;
 use crate::text::number::bytes;
 use crate::text::yaml::{self, Edit};
 use jobgate_lint::claims::{Claims, Scope};
 use jobgate_lint::merge::Moved;
+use jobgate_lint::place;
 use jobgate_lint::shifts::{Shifts, start};
 use jobgate_lint::{FileJudgement, Input, Loaded, Reached, Subject};
 
@@ -66,7 +67,7 @@ impl LintRun<'_> {
             Err(TooLarge { size }) => {
                 let mut findings = vec![too_large(input, size, self.options.max_file_size)];
                 findings.retain(|located| self.options.selects(&located.finding.rule));
-                let unjudged = vec![whole_file(Arc::clone(&input.path), Reason::TooLarge)];
+                let unjudged = vec![unjudged::too_large(&input.path)];
                 let report = Report { files: 1, documents: 1, findings, unjudged, ..Report::default() };
                 Ok(FileResult { report, ..FileResult::default() })
             }
@@ -118,7 +119,7 @@ impl LintRun<'_> {
         for claim in self.facts.locations(&input.path).chain(self.claims.locations(&input.path)) {
             let span =
                 shifts.of(claim.span.start, claim.span.start)..shifts.of(claim.span.start, claim.span.end);
-            let now = Location::at(&claim.file, span, &lines);
+            let now = Location::new(&claim.file, span, &lines);
             file.moved.insert((Arc::clone(&claim.file), claim.span.start, claim.span.end), now);
         }
         if self.options.keep_sources && !(file.report.findings.is_empty() && file.moved.is_empty()) {

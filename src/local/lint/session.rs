@@ -27,8 +27,8 @@ use crate::text::value::Value;
 use crate::text::yaml::{self, Chunk, Document, Draft, Edit, Limits, SyntaxError};
 use jobgate_lint::claims::{Claims, Read};
 use jobgate_lint::objects::each;
+use jobgate_lint::recovery;
 use jobgate_lint::shifts::Shifts;
-use jobgate_lint::unfinished;
 use jobgate_lint::{Content, Input};
 
 /// The files of a workspace, as far as others depend on them.
@@ -55,7 +55,7 @@ pub struct Defined(Vec<Read>);
 impl Defined {
     /// Reads a file.
     #[must_use]
-    pub(crate) fn by(input: &Input, options: &Options<'_>) -> Self {
+    pub(crate) fn new(input: &Input, options: &Options<'_>) -> Self {
         Self(claims::in_input(input, None, options))
     }
 }
@@ -106,7 +106,7 @@ impl Session {
 
     /// Reads a file that is new or has changed. Returns whether this may matter to other files.
     pub(crate) fn update(&mut self, input: &Input, options: &Options<'_>) -> bool {
-        self.put(input, Defined::by(input, options))
+        self.put(input, Defined::new(input, options))
     }
 
     /// Stores the definitions of a file that were read elsewhere. Returns whether this may matter to other files.
@@ -205,7 +205,7 @@ impl Known {
         let broken = linted.report.unjudged.iter().filter(is_broken);
         let broken: Vec<usize> = broken.filter_map(|unjudged| unjudged.document).collect();
         let limits = options.limits();
-        if let Some(recovered) = unfinished::of_input(input, &broken, &limits) {
+        if let Some(recovered) = recovery::of_input(input, &broken, &limits) {
             let rest = self.report(&recovered.input(input, &limits), policy, facts, options);
             recovered.add(&mut linted.report.findings, rest.report.findings);
         }
@@ -305,7 +305,7 @@ fn document_at(text: &str, offset: usize, options: &Options<'_>) -> Option<Docum
         (chunk.span.start..=chunk.span.end).contains(&offset).then_some((index, chunk))
     })?;
     let parse = |text: &str| yaml::parse(text.as_bytes(), &chunk, &limits).ok();
-    parse(text).or_else(|| parse(&unfinished::recovered(text, &[index], &limits)?.text))
+    parse(text).or_else(|| parse(&recovery::recovered(text, &[index], &limits)?.text))
 }
 
 /// Finds the references of an object: the place of the name, the kind and the name.

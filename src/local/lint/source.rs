@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use memchr::memmem::Finder;
 
-use super::input::Unreadable;
+use super::discover::Unreadable;
 use crate::local::files;
 use crate::local::paths::STDIN;
 use jobgate_lint::{Content, Input, Loaded};

@@ -1,4 +1,4 @@
-//! Rows of recordings, in the format of `job-failures.md`: written, and held against those of another time.
+//! Rows of recordings, in the format that `tests/cluster/README.md` describes: written, and held against those of another time.
 
 use std::collections::BTreeMap;
 use std::env;

@@ -1,5 +1,5 @@
-//! The model of the operators beside recordings of the real ones, in the format of `operator-failures.md`: the fields that
-//! are compared and their tolerances are those of that page.
+//! The model of the operators beside recordings of the real ones, in the format that `tests/cluster/README.md`
+//! describes. `compare` has the fields that are compared, and their tolerances.
 
 mod compare;
 mod status;

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::value::RawValue;
 
-use super::{Options, scaled};
+use super::{Options, scale};
 use jobgate_core::judge::engine::{self, Operation, Origin, Request};
 use jobgate_core::judge::facts::Facts;
 use jobgate_core::judge::policy::Policy;
@@ -78,7 +78,7 @@ impl AuditJudge<'_> {
             today,
         };
         let mut verdict = engine::evaluate(self.policy, self.facts, &request);
-        scaled::explain(self.policy, self.facts, &request, &mut verdict);
+        scale::explain(self.policy, self.facts, &request, &mut verdict);
         if let Some(selection) = &self.options.selection {
             verdict.findings.retain(|finding| selection.has(&finding.rule));
         }

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::judge::AuditOutcome;
+use super::refused_pods::Unmade;
 use super::terminating::Candidate;
-use super::unmade::Unmade;
-use super::{Options, filled};
+use super::{Options, fills};
 use jobgate_core::judge::finding::{Finding, Level, Place};
 use jobgate_core::judge::policy::Policy;
 use jobgate_core::judge::rule::RuleId;
@@ -66,7 +66,7 @@ impl AuditPart {
         }
         // Finished objects are applied again, too; children of controllers never are.
         if matches!(fate, AuditOutcome::Judged(_) | AuditOutcome::Finished) {
-            let filled = filled::filled(object);
+            let filled = fills::filled(object);
             if !filled.is_empty() {
                 self.filled.insert(key(object, &ObjectId::from_object(object)), filled);
             }
@@ -161,7 +161,7 @@ impl ExcerptText {
     }
 
     fn location(&self, file: &Arc<str>, span: std::ops::Range<usize>) -> Location {
-        Location::at(file, span, &Lines::new(self.source.as_bytes()))
+        Location::new(file, span, &Lines::new(self.source.as_bytes()))
     }
 }
 

@@ -1,7 +1,7 @@
 //! The batch kinds in a cluster that Jobgate does not judge.
 
 use super::object;
-use crate::chain;
+use crate::causes::chain;
 use crate::client::Connection;
 use crate::fetch::Failure;
 use jobgate_core::kinds::others;

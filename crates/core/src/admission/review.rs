@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use super::Pass;
 use super::envelope::{Envelope, have_same_spec, legible};
 use super::skim::SkimKeep;
-use super::wanted::{self, WantedFacts};
+use super::wanted_facts::{self, WantedFacts};
 use crate::admission::fault::Fault;
 use crate::judge::engine::Operation;
 use crate::judge::facts::{Facts, NoFacts, WantedClaim, WantedObject};
@@ -290,13 +290,13 @@ impl<'a> Review<'a> {
     }
 
     fn new(head: Head<'a>, subject: Subject<'a>, needs: Needs) -> Self {
-        let WantedFacts { claims, objects } = wanted::wanted(&head, &subject, needs, &NoFacts);
+        let WantedFacts { claims, objects } = wanted_facts::wanted(&head, &subject, needs, &NoFacts);
         Self { head, subject, claims, objects, needs }
     }
 
     /// Adds the claims that the pods of these runtimes use.
     pub fn know(&mut self, runtimes: &dyn Facts) {
-        self.claims = wanted::wanted(&self.head, &self.subject, self.needs, runtimes).claims;
+        self.claims = wanted_facts::wanted(&self.head, &self.subject, self.needs, runtimes).claims;
     }
 }
 
@@ -787,7 +787,9 @@ mod tests {
     fn a_namespace_that_cannot_exist_has_no_claims() {
         let spec = r#"{"template":{"spec":{"volumes":[{"persistentVolumeClaim":{"claimName":"c"}}]}}}"#;
         let job = format!(r#"{{"apiVersion":"batch/v1","kind":"Job","spec":{spec}}}"#);
-        for (length, claims) in [(wanted::LONGEST_NAMESPACE, 1), (wanted::LONGEST_NAMESPACE + 1, 0)] {
+        for (length, claims) in
+            [(wanted_facts::LONGEST_NAMESPACE, 1), (wanted_facts::LONGEST_NAMESPACE + 1, 0)]
+        {
             let body = request(&format!(r#""namespace":"{}","object":{job}"#, "n".repeat(length)));
             assert_eq!(Review::read(body.as_bytes(), needs()).expect("a review").claims.len(), claims);
         }

@@ -171,9 +171,9 @@ impl Admission {
         }
         let mut used = ResourceUsage::default();
         for (demand, count, is_ended) in there() {
-            used.add(&ResourceUsage::of(&self.defaulted(demand), count, is_ended));
+            used.add(&ResourceUsage::new(&self.defaulted(demand), count, is_ended));
         }
-        let one = ResourceUsage::of(&demand, 1, false);
+        let one = ResourceUsage::new(&demand, 1, false);
         let room = self.quotas().map(|hard| quota_room(hard, &one, &used));
         room.fold(count, u32::min)
     }
@@ -194,7 +194,7 @@ struct ResourceUsage {
 
 impl ResourceUsage {
     /// Returns what some pods take that ask for the same: where they have ended, they only count as pods.
-    fn of(demand: &PodDemand, count: u32, is_ended: bool) -> Self {
+    fn new(demand: &PodDemand, count: u32, is_ended: bool) -> Self {
         let pods = i128::from(count) * 1_000;
         if is_ended {
             return Self { all: pods, ..Self::default() };

@@ -3,15 +3,15 @@
 //! No clock is read: whoever asks says which moment it is. All times count from that moment, so that what was before it is
 //! negative.
 
-mod assumed;
+mod assumptions;
 mod backoff;
-#[cfg(test)]
-mod exported;
 pub(super) mod fields;
 mod groups;
 #[cfg(test)]
 mod hostile_tests;
 mod job;
+#[cfg(test)]
+mod kubectl_output;
 mod object;
 mod object_story;
 #[cfg(test)]

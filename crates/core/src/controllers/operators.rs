@@ -1,7 +1,7 @@
 //! The operators: controllers of custom resources, which make Jobs, pods and one another's objects.
 
-pub(crate) mod asked;
-mod behind;
+mod cache_lag;
+pub(crate) mod demand;
 mod job_set;
 mod kinds;
 mod kueue;
@@ -134,7 +134,7 @@ pub(super) fn admits(kind: &str, old: &Value, new: &Value) -> bool {
 
 /// Returns what an object of a kind asks for; nothing where the operator of the kind is not modelled, or leaves it alone.
 #[must_use]
-pub(super) fn asked(kind: &str, manifest: &Value) -> Option<asked::Asked> {
+pub(super) fn asked(kind: &str, manifest: &Value) -> Option<demand::Asked> {
     match kind {
         "JobSet" => Some(job_set::asked(manifest)),
         "TrainJob" => Some(trainer::asked(manifest)),

@@ -2,17 +2,17 @@
 //! validation.
 
 pub mod apply;
+mod consequences;
 pub mod defaults;
 mod dump;
-mod follows;
-mod held;
-mod known;
-mod made;
-mod once;
+mod duplicates;
 mod place;
+mod placeholders;
+mod reported_places;
 mod schema;
-pub mod stored;
+pub mod stored_object;
 pub mod structure;
+mod template_pods;
 pub mod validate;
 
 use std::borrow::Cow;
@@ -30,11 +30,11 @@ use crate::kinds::{self, Api, Kind, Operator, Workload};
 use crate::text::patch::Op;
 use crate::text::pointer::{Pointer, Token};
 use crate::text::value::Value;
-use held::{may_hold, placeholder_of};
-pub use known::prefer_denials;
-use known::{KnownPlaces, keep_items};
-pub use made::{MadePod, made_pods};
-use stored::Stored;
+use placeholders::{may_hold, placeholder_of};
+pub use reported_places::prefer_denials;
+use reported_places::{KnownPlaces, keep_items};
+use stored_object::Stored;
+pub use template_pods::{MadePod, made_pods};
 pub(crate) use validate::MOST_VALUES;
 use validate::{Cause, Reason};
 
@@ -116,7 +116,7 @@ fn fold(found: Vec<Finding>, object: &Value) -> Vec<Finding> {
     let mut kept: Vec<Finding> = Vec::with_capacity(found.len());
     for finding in found {
         if finding.rule == PLACEHOLDER
-            && let Some(text) = once::placeholder_in(&finding, object)
+            && let Some(text) = duplicates::placeholder_in(&finding, object)
         {
             let text = text.to_owned();
             let (first, more) = places.entry((text, is_of_image(&finding))).or_insert((kept.len(), 0));
@@ -132,7 +132,7 @@ fn fold(found: Vec<Finding>, object: &Value) -> Vec<Finding> {
         let message = format!("{}, here and at {more} more {place}", kept[first].message);
         kept[first].message = message.into();
     }
-    once::one_placeholder(kept, object)
+    duplicates::one_placeholder(kept, object)
 }
 
 /// Tells whether a finding is about an image.
@@ -250,7 +250,7 @@ pub(crate) fn refused_pods(kind: Kind, object: &Value) -> Option<Vec<RefusedPod>
     let refused = validate::pods_refused(kind, object)?;
     let who = if kind.made.is_refused_first { validate::operator_check(Some(kind)) } else { PODS };
     let findings = |causes, is_missing| {
-        let causes = once::once(causes, object);
+        let causes = duplicates::once(causes, object);
         causes
             .into_iter()
             .filter(|cause| placeholder_of(cause, object).is_none())
@@ -274,7 +274,7 @@ fn report_causes(
     for (causes, rule) in
         [(causes, API_SERVER), (validate::operator_refusals(stored), validate::operator_check(stored.kind()))]
     {
-        let causes = once::once(causes, object);
+        let causes = duplicates::once(causes, object);
         let applying = causes.into_iter().filter_map(|mut cause| applies(&mut cause).then_some(cause));
         add_findings(object, applying, rule, &mut known, found);
     }
@@ -282,7 +282,7 @@ fn report_causes(
     if let Some(kind) = stored.kind().filter(|kind| !kind.is_built_in() && may_hold(object, "")) {
         let refused = validate::pods_refused(kind, object);
         let causes = refused.into_iter().flat_map(|refused| refused.wrong.into_iter().chain(refused.missing));
-        let causes = once::once(causes.collect(), object);
+        let causes = duplicates::once(causes.collect(), object);
         let held = causes.into_iter().filter(|cause| placeholder_of(cause, object).is_some());
         let applying = held.filter_map(|mut cause| applies(&mut cause).then_some(cause));
         add_findings(object, applying.collect::<Vec<_>>(), PODS, &mut known, found);
@@ -364,7 +364,7 @@ fn finding(rule: &'static str, cause: &Cause, object: &Value) -> Finding {
     };
     let help: Cow<'_, str> = match cause.message.ends_with("field is immutable") {
         true => "delete and recreate the object, or use another name".into(),
-        false => match once::meant(cause, object) {
+        false => match duplicates::meant(cause, object) {
             Some(word) => format!("did you mean `{word}`?").into(),
             None => format!("{verb} `{}`", cause.pointer).into(),
         },

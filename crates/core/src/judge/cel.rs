@@ -11,8 +11,8 @@
 //! Nothing is looked up: the parent that a trusted controller names is assumed to exist.
 
 mod by_kind;
+mod components;
 mod conditions;
-mod inside;
 
 use std::fmt::Write as _;
 
@@ -74,8 +74,8 @@ pub fn export(policy: &Policy, own: &str, today: Option<Date>) -> Export {
                     let judge = CelSource { policy, rule, cel, level, today };
                     export.objects.push([judging(&judge), binding(&name(rule, "", level), level, own)]);
                     export.objects.extend(Kind::all().filter(|kind| kind.components.is_some()).map(|kind| {
-                        let name = inside::name(&judge, kind);
-                        [inside::judging(&judge, kind), binding(&name, level, own)]
+                        let name = components::name(&judge, kind);
+                        [components::judging(&judge, kind), binding(&name, level, own)]
                     }));
                 }
             }

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use crate::judge::finding::Finding;
-use crate::judge::joined::Joined;
 use crate::judge::mounts::CheckpointHints;
 use crate::judge::nodes::Placement;
 use crate::judge::ranks::WorkloadReading;
+use crate::judge::runtime_pods::Joined;
 use crate::judge::runtimes;
 use crate::judge::words::has_word;
 use crate::kinds::{ClaimUse, ContainerSlot, Field, Mounted, OwnClaim, Part, PodTemplate, Workload};

@@ -10,8 +10,8 @@
 
 mod env;
 mod launcher;
+mod limits;
 mod options;
-mod room;
 mod stream;
 mod wrappers;
 
@@ -22,7 +22,7 @@ pub(crate) use env::{Added, Environment, Variable};
 pub(crate) use env::{is_of_service, references};
 pub(crate) use launcher::is_python;
 pub(crate) use launcher::{Given, Launch, Launcher, Value};
-pub(crate) use room::{Beyond, Commands, Room};
+pub(crate) use limits::{Beyond, Commands, Room};
 pub(crate) use stream::IDLE;
 use stream::Stream;
 

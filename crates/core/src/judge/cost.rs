@@ -159,7 +159,7 @@ fn time(seconds: i64) -> String {
 
 /// Returns how often a workload may start, including the starts of an object around it.
 pub(super) fn attempts(workload: &Workload<'_>) -> Attempts {
-    let around = workload.inside.as_ref().and_then(|around| Workload::at(around.clone()));
+    let around = workload.inside.as_ref().and_then(|around| Workload::from_part(around.clone()));
     let outer = around.map_or(Attempts::Times(1), |around| (around.kind.attempts)(&around.object));
     (workload.kind.attempts)(&workload.object).each(outer)
 }

@@ -9,10 +9,10 @@ use crate::judge::facts::Facts;
 use crate::judge::finding::{Finding, Level, sort};
 use crate::judge::fold::Folded;
 use crate::judge::forecast::MOST_WORK_OF_RULE;
+use crate::judge::incidents::{give_way, relate};
 use crate::judge::policy::{Action, Effective, Exemption, OptOut, Policy, Scope, trusted_controllers};
 use crate::judge::ranks::WorkloadReading;
 use crate::judge::ratchet::ratchet;
-use crate::judge::related::{give_way, relate};
 pub use crate::judge::request::{Operation, Origin, Request};
 use crate::judge::rule::{Cx, Rule, RuleId};
 use crate::judge::rules::RuleSet;
@@ -187,7 +187,7 @@ impl<'a> Judgement<'a> {
                 inner.kind.components.is_none()
                     && !inner.kind.has_moved(inner.object.get("apiVersion").text().set())
             };
-            let Some(inner) = Workload::at(part).filter(is_judged) else { continue };
+            let Some(inner) = Workload::from_part(part).filter(is_judged) else { continue };
             let inner = Workload { inside: Some(self.workload.object.clone()), ..inner };
             // The outer annotations are read once: there may be many objects inside, and the annotation may be
             // long.

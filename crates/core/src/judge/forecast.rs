@@ -1,8 +1,8 @@
 //! What would happen to a Job or an object of an operator, for rules that ask: the model answers that `jobgate simulate` shows,
 //! within bounds that hold for whatever the object says.
 
+pub(super) mod eviction;
 pub(super) mod objects;
-pub(super) mod queued;
 
 use std::cell::Cell;
 

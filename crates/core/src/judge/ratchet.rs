@@ -19,7 +19,7 @@ pub(super) fn ratchet(judgement: &Judgement<'_>, old: &Value, findings: &mut Vec
     }
     let at = &workload.object.pointer;
     let before = at.find(old);
-    let was = before.and_then(|value| Workload::at(Part { pointer: at.clone(), value: Some(value) }));
+    let was = before.and_then(|value| Workload::from_part(Part { pointer: at.clone(), value: Some(value) }));
     let same_spec = if at.is_root() {
         request.has_same_spec()
     } else {

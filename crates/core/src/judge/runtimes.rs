@@ -33,7 +33,7 @@ pub(super) fn check(cx: &mut Cx<'_>, reference: Reference, taints: &[(&str, &str
         }
     }
     each_at(object, reference.patches, &mut |pod| {
-        let covered = CoveredTaints::by(&pod.get("tolerations"));
+        let covered = CoveredTaints::from_tolerations(&pod.get("tolerations"));
         wanted.retain(|taint, _| !covered.all && !covered.whole.contains(taint));
     });
     let Some((kind, runtime_name)) = reference.of(object).filter(|_| !wanted.is_empty()) else { return };
@@ -43,7 +43,7 @@ pub(super) fn check(cx: &mut Cx<'_>, reference: Reference, taints: &[(&str, &str
         let lacks = |pod: &&Value| {
             let spec = PodSpec::whole(Part::root(pod));
             let list = spec.get("tolerations");
-            let covered = CoveredTaints::by(&list);
+            let covered = CoveredTaints::from_tolerations(&list);
             !covered.all && !covered.whole.contains(taint) && !platform.tolerates(&spec, resource, taint)
         };
         if !pods.iter().any(lacks) {

@@ -21,7 +21,7 @@ pub(super) struct CoveredTaints<'a> {
 }
 
 impl<'a> CoveredTaints<'a> {
-    pub(super) fn by(tolerations: &Part<'a>) -> Self {
+    pub(super) fn from_tolerations(tolerations: &Part<'a>) -> Self {
         let mut covered = Self::default();
         for (index, value) in tolerations.values().iter().enumerate().filter(|(_, value)| value.is_object()) {
             meter::spend(1);

@@ -4,7 +4,7 @@ use super::count::PodCount;
 use super::definition::Finished;
 use super::field::{Field, Part, Path};
 use super::kind::Kind;
-use super::others::{has_image, has_pod_with_image, misspells_image};
+use super::other_kinds::{has_image, has_pod_with_image, misspells_image};
 use super::pod::{MOST_BARE, PodTemplate};
 use super::pods::{ContainerSlot, Count, EACH, Entry, Pods, Visit, each_at};
 use crate::text::patch::Op;
@@ -118,12 +118,12 @@ impl<'a> Workload<'a> {
     /// Returns the workload of an object; nothing for other kinds.
     #[must_use]
     pub fn from_object(object: &'a Value) -> Option<Self> {
-        Self::at(Part::root(object))
+        Self::from_part(Part::root(object))
     }
 
     /// Returns the workload of an object inside another one, with places in the outer one.
     #[must_use]
-    pub(crate) fn at(object: Part<'a>) -> Option<Self> {
+    pub(crate) fn from_part(object: Part<'a>) -> Option<Self> {
         let kind = Kind::from_object(object.value?)?;
         let (limits, metadata) = (object.at(kind.limits), object.at(kind.run_metadata));
         let run = |limits: &Part<'a>, job_spec| Run {
@@ -199,7 +199,7 @@ impl<'a> Workload<'a> {
         let Some(own) = Self::from_object(object) else { return Vec::new() };
         let mut all = Vec::new();
         if let Some(path) = own.kind.components {
-            each_at(&own.object, path, &mut |part| all.extend(Self::at(part)));
+            each_at(&own.object, path, &mut |part| all.extend(Self::from_part(part)));
         }
         all.push(own);
         all

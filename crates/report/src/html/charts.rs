@@ -4,11 +4,14 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::super::group;
 use super::super::holdings::Holder;
 use super::super::text::thousands;
-use super::super::{Located, Options, Report, page, summary};
 use super::{namespace, text};
+use crate::group;
+use crate::located::Located;
+use crate::options::Options;
+use crate::results::Report;
+use crate::{page, summary};
 use jobgate_core::judge::finding::Level;
 use jobgate_core::kinds::Held;
 

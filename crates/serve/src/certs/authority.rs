@@ -270,7 +270,7 @@ impl Authority {
     /// # Errors
     /// If one of them is broken, they do not belong together, or it is not an authority for the names. Dates
     /// are not checked.
-    pub(crate) fn read(certificate: &[u8], key: &[u8], names: &Names) -> Result<Self, AuthorityError> {
+    pub(crate) fn from_pem(certificate: &[u8], key: &[u8], names: &Names) -> Result<Self, AuthorityError> {
         let first = CertificateDer::pem_slice_iter(certificate).next().ok_or(AuthorityError::Empty)?;
         let root = Root::from_der(first.map_err(|error| AuthorityError::Pem("a certificate", error))?)?;
         let key =
@@ -555,8 +555,8 @@ mod tests {
         let stolen = authority.sign(&other, now(), DAY).unwrap();
         assert!(!stolen.verifies(&[authority.root().clone()], now()));
         let (certificate, key) = (authority.root().pem(), authority.key_pem());
-        Authority::read(certificate.as_bytes(), key.as_bytes(), &names()).unwrap();
-        let error = Authority::read(certificate.as_bytes(), key.as_bytes(), &other).unwrap_err();
+        Authority::from_pem(certificate.as_bytes(), key.as_bytes(), &names()).unwrap();
+        let error = Authority::from_pem(certificate.as_bytes(), key.as_bytes(), &other).unwrap_err();
         assert!(matches!(error, AuthorityError::Unfit(_)), "{error}");
     }
 
@@ -564,7 +564,7 @@ mod tests {
     fn what_is_written_is_read() {
         let made = authority();
         let read =
-            Authority::read(made.root().pem().as_bytes(), made.key_pem().as_bytes(), &names()).unwrap();
+            Authority::from_pem(made.root().pem().as_bytes(), made.key_pem().as_bytes(), &names()).unwrap();
         assert_eq!(read.root(), made.root());
         assert!(read.sign(&names(), now(), DAY).unwrap().verifies(&[made.root().clone()], now()));
         let other = authority();
@@ -588,9 +588,9 @@ mod tests {
             (&key, &pem),
             (&leaf.certificate_pem(), leaf.key_pem()),
         ] {
-            Authority::read(certificate.as_bytes(), key.as_bytes(), &names()).unwrap_err();
+            Authority::from_pem(certificate.as_bytes(), key.as_bytes(), &names()).unwrap_err();
         }
-        Authority::read(&[0xff, 0xfe], &[0xff], &names()).unwrap_err();
+        Authority::from_pem(&[0xff, 0xfe], &[0xff], &names()).unwrap_err();
         assert_eq!(Root::read_all(b"garbage"), (Vec::new(), true));
         let mixed = format!("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n{pem}");
         assert_eq!(Root::read_all(mixed.as_bytes()), (vec![made.root().clone()], false));

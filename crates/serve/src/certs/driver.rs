@@ -189,7 +189,7 @@ impl Driver {
             Ok(object) => {
                 let rotate =
                     object.pointer("/metadata/annotations").is_some_and(|all| all.get(ROTATE).is_some());
-                let contents = Contents::read(&data(object), rotate, &self.settings.names);
+                let contents = Contents::from_data(&data(object), rotate, &self.settings.names);
                 for fault in contents.faults() {
                     self.metrics.certificate_error("broken");
                     wrong.insert(format!("the Secret {} is broken: {fault}", self.place()));
@@ -298,7 +298,8 @@ impl Driver {
             let got = self.get(&self.settings.uri(kind)).await;
             let got =
                 got.and_then(|(object, _)| requested(object, kind.name(), self.settings.configuration(kind)));
-            configurations.push(got.map(|object| Published::read(&object, &self.settings.names)));
+            configurations
+                .push(got.map(|object| Published::from_configuration(&object, &self.settings.names)));
         }
         let second = configurations.pop().unwrap_or(Err(Failure::Silence));
         let first = configurations.pop().unwrap_or(Err(Failure::Silence));
@@ -415,7 +416,7 @@ impl Driver {
 enum NotServed {
     #[error("sign a certificate")]
     Sign(#[from] AuthorityError),
-    #[error("load it")]
+    #[error("load the new certificate")]
     Take(#[from] CertificateError),
 }
 

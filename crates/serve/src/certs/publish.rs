@@ -59,7 +59,7 @@ pub(crate) struct Published {
 impl Published {
     /// Reads a configuration. Webhooks with another Service are ignored; those with a `url` count as ours.
     #[must_use]
-    pub(crate) fn read(configuration: &Value, names: &Names) -> Self {
+    pub(crate) fn from_configuration(configuration: &Value, names: &Names) -> Self {
         let ours = |webhook: &&Value| match webhook.pointer("/clientConfig/service") {
             Some(service) => service["name"] == names.service() && service["namespace"] == names.namespace(),
             None => true,
@@ -205,7 +205,10 @@ mod tests {
     }
 
     fn read(webhooks: &[Value]) -> Published {
-        Published::read(&json!({"metadata": {"resourceVersion": "7"}, "webhooks": webhooks}), &names())
+        Published::from_configuration(
+            &json!({"metadata": {"resourceVersion": "7"}, "webhooks": webhooks}),
+            &names(),
+        )
     }
 
     #[test]
@@ -249,7 +252,7 @@ mod tests {
     fn what_is_ours_is_let_go_and_what_is_not_is_kept() {
         let read = |managed: Value| {
             let metadata = json!({"resourceVersion": "7", "managedFields": managed});
-            Published::read(
+            Published::from_configuration(
                 &json!({"metadata": metadata, "webhooks": [webhook("a", "jobgate", None)]}),
                 &names(),
             )

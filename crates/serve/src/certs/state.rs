@@ -43,13 +43,13 @@ pub(crate) enum Slot {
 }
 
 impl Slot {
-    fn read(data: &Data, [certificate, key]: [&str; 2], names: &Names) -> Self {
+    fn from_data(data: &Data, [certificate, key]: [&str; 2], names: &Names) -> Self {
         let part = |name: &str| data.get(name).map(Vec::as_slice).unwrap_or_default();
         let (certificate, key) = (part(certificate), part(key));
         if certificate.trim_ascii().is_empty() && key.trim_ascii().is_empty() {
             return Self::Empty;
         }
-        match Authority::read(certificate, key, names) {
+        match Authority::from_pem(certificate, key, names) {
             Ok(authority) => Self::Good(authority),
             Err(error) => Self::Broken(jobgate_cluster::chain(&error), Root::read_all(certificate).0),
         }
@@ -95,7 +95,7 @@ pub(crate) struct Contents {
 impl Contents {
     /// Reads the data of a Secret, and whether it has the annotation [`ROTATE`].
     #[must_use]
-    pub(crate) fn read(data: &Data, rotate: bool, names: &Names) -> Self {
+    pub(crate) fn from_data(data: &Data, rotate: bool, names: &Names) -> Self {
         let (mut previous, previous_clean) =
             Root::read_all(data.get(PREVIOUS).map(Vec::as_slice).unwrap_or_default());
         previous.truncate(MAX_PREVIOUS);
@@ -104,8 +104,8 @@ impl Contents {
             .and_then(|text| std::str::from_utf8(text).ok()?.trim().parse::<Timestamp>().ok())
             .map(SystemTime::from);
         Self {
-            current: Slot::read(data, CURRENT, names),
-            next: Slot::read(data, NEXT, names),
+            current: Slot::from_data(data, CURRENT, names),
+            next: Slot::from_data(data, NEXT, names),
             previous,
             previous_clean,
             since,
@@ -219,14 +219,14 @@ mod tests {
         let mut data =
             Data::from([("theirs".to_owned(), vec![1, 2, 3]), ("ca-prev.crt".to_owned(), b"old".to_vec())]);
         Change::default().current(&a).next(&b).previous(&[c.root().clone()], now()).apply(&mut data);
-        let contents = Contents::read(&data, false, &names());
+        let contents = Contents::from_data(&data, false, &names());
         assert!(contents.faults().is_empty(), "{:?}", contents.faults());
         assert_eq!(contents.roots(now()), [a.root().clone(), b.root().clone(), c.root().clone()]);
         assert_eq!(contents.since, Some(now()));
         assert_eq!(data["ca-prev.since"], b"2027-01-15T08:00:00Z");
         Change::default().current(&b).no_next().previous(&[], now()).apply(&mut data);
         assert_eq!(data.keys().map(String::as_str).collect::<Vec<_>>(), ["ca.crt", "ca.key", "theirs"]);
-        assert_eq!(Contents::read(&data, false, &names()).roots(now()), [b.root().clone()]);
+        assert_eq!(Contents::from_data(&data, false, &names()).roots(now()), [b.root().clone()]);
     }
 
     #[test]
@@ -236,7 +236,7 @@ mod tests {
         let key = |authority: &Authority| authority.key_pem().into_bytes();
         let read = |entries: &[(&str, Vec<u8>)]| {
             let data = entries.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
-            Contents::read(&data, false, &names())
+            Contents::from_data(&data, false, &names())
         };
         assert!(matches!(read(&[]).current, Slot::Empty));
         assert!(matches!(read(&[("ca.crt", b"\n".to_vec()), ("ca.key", Vec::new())]).current, Slot::Empty));
@@ -262,7 +262,7 @@ mod tests {
         let (a, b) = (authority(), Authority::generate(&names(), now() - 400 * DAY, 365 * DAY).unwrap());
         let mut data = Data::new();
         Change::default().current(&a).previous(&[b.root().clone()], now()).apply(&mut data);
-        assert_eq!(Contents::read(&data, false, &names()).roots(now()), [a.root().clone()]);
+        assert_eq!(Contents::from_data(&data, false, &names()).roots(now()), [a.root().clone()]);
     }
 
     #[test]
@@ -270,6 +270,6 @@ mod tests {
         let many: Vec<Root> = (0..20).map(|_| authority().root().clone()).collect();
         let mut data = Data::new();
         Change::default().previous(&many, now()).apply(&mut data);
-        assert_eq!(Contents::read(&data, false, &names()).previous, many[..MAX_PREVIOUS]);
+        assert_eq!(Contents::from_data(&data, false, &names()).previous, many[..MAX_PREVIOUS]);
     }
 }

@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 use jiff::Timestamp;
 
 use super::examination::{Check, CheckOutcome, Note};
-use super::observed::{Entry, Observed, Seen};
+use super::observations::{Entry, Observed, Seen};
 use crate::certs::authority::Root;
 use jobgate_report::plural;
 

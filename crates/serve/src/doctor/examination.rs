@@ -1,6 +1,6 @@
 //! The results of the doctor: checks, their outcomes, and notes.
 
-use super::observed::{self, Observed, Place, Unread};
+use super::observations::{self, Observed, Place, Unread};
 
 /// How a check ends, from the best to the worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -141,8 +141,8 @@ impl Check {
     /// Returns the remedy for an installation with the names that `deploy/base` gives.
     #[must_use]
     pub fn usual_remedy(&self) -> String {
-        let policy = (observed::POLICY.0.to_owned(), observed::POLICY.1.to_owned());
-        named(self.remedy, &Place::default(), observed::DEPLOYMENT, observed::SECRET, &policy)
+        let policy = (observations::POLICY.0.to_owned(), observations::POLICY.1.to_owned());
+        named(self.remedy, &Place::default(), observations::DEPLOYMENT, observations::SECRET, &policy)
     }
 
     pub(super) fn outcome(&self, observed: &Observed) -> Outcome {
@@ -181,7 +181,7 @@ pub(super) fn named(
     let key = key.replace('.', "\\.");
     let names = [
         ("{ns}", place.namespace.as_str()),
-        ("{deployment}", observed::DEPLOYMENT),
+        ("{deployment}", observations::DEPLOYMENT),
         ("{service}", service),
         ("{secret}", secret),
         ("{policy}", policy),

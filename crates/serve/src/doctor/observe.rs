@@ -7,12 +7,12 @@
 //! ```
 
 mod canary;
+mod certificates;
 mod forward;
 mod handshake;
 mod metrics;
 mod operators;
 mod rights;
-mod served;
 
 use std::future::Future;
 use std::path::Path;
@@ -26,7 +26,7 @@ use tokio::time::timeout;
 
 pub(super) use self::canary::MANAGER;
 use self::rights::rights;
-use super::observed::{
+use super::observations::{
     Certificates, DEPLOYMENT, MountedSource, Observed, Place, PolicySource, Seen, Unread, container, mounted,
     serve_arguments,
 };

@@ -6,7 +6,7 @@ use base64::Engine as _;
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
 
-use super::observed::{
+use super::observations::{
     Canary, Expected, MountedSource, Operator, Place, PolicySource, Replica, Right, Says, Seen, Served,
     mounted,
 };
@@ -14,7 +14,7 @@ use super::*;
 use crate::certs::Names;
 use crate::certs::authority::Authority;
 use crate::certs::publish::Kind;
-use crate::doctor::observed::Unread;
+use crate::doctor::observations::Unread;
 use jobgate_core::judge::policy::Policy;
 use jobgate_core::text::value::{Value, json};
 

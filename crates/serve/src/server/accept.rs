@@ -16,8 +16,8 @@ use tokio_rustls::server::TlsStream;
 use super::activity::Activity;
 use super::body::PeerAddress;
 use super::connection::{self, Capped, Protocol, Surroundings};
-use super::guests::{Guest, Guests};
-use super::turns::Turns;
+use super::connections::{Guest, Guests};
+use super::fair_queue::Turns;
 
 /// Pause of the listener when the system has no file descriptor left.
 const EXHAUSTION_PAUSE: Duration = Duration::from_millis(50);

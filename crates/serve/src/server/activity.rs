@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
-use super::guests::{Class, Guests};
+use super::connections::{Class, Guests};
 
 /// How long an answer may be unread before its connection can be evicted.
 const ANSWER_GRACE: Duration = Duration::from_secs(1);

@@ -20,8 +20,8 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
 pub use self::clients::{Authorities, Tokens};
 pub use self::development::Development;
-use super::hot::{self, Files, Follower, HotError};
 use super::names::CertificateContents;
+use super::reload::{self, Files, Follower, HotError};
 use crate::server::metrics::Metrics;
 
 /// Why a certificate, a bundle of authorities or a token cannot be used.
@@ -172,7 +172,7 @@ impl Identity {
             [certificate, key] => Ok(target.replace(certificate, key)?),
             _ => Err("two files are read".into()),
         };
-        let follower = hot::follow(files, &identity.metrics, take).await?;
+        let follower = reload::follow(files, &identity.metrics, take).await?;
         Ok((identity, follower))
     }
 
@@ -293,7 +293,7 @@ fn read_pair(certificate: &[u8], key: &[u8]) -> Result<ServedCertificate, Certif
         PrivateKeyDer::from_pem_slice(key).map_err(|error| CertificateError::Pem("private key", error))?;
     let claims = chain
         .iter()
-        .map(|each| CertificateContents::read(each).map_err(CertificateError::Decode))
+        .map(|each| CertificateContents::from_der(each).map_err(CertificateError::Decode))
         .collect::<Result<Vec<_>, _>>()?;
     let not_before = claims.iter().map(|claims| claims.not_before).max().ok_or(CertificateError::Empty)?;
     let not_after = claims.iter().map(|claims| claims.not_after).min().ok_or(CertificateError::Empty)?;

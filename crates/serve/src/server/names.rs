@@ -36,7 +36,7 @@ impl CertificateContents {
     ///
     /// # Errors
     /// If it is not X.509 or has an extension that cannot be read.
-    pub(super) fn read(der: &CertificateDer<'_>) -> Result<Self, String> {
+    pub(super) fn from_der(der: &CertificateDer<'_>) -> Result<Self, String> {
         let (_, certificate) = X509Certificate::from_der(der).map_err(|error| error.to_string())?;
         let usage = certificate.extended_key_usage().map_err(|error| error.to_string())?;
         let names = certificate.subject_alternative_name().map_err(|error| error.to_string())?;
@@ -111,7 +111,8 @@ mod tests {
         let mut params =
             CertificateParams::new(names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()).unwrap();
         change(&mut params);
-        CertificateContents::read(params.self_signed(&KeyPair::generate().unwrap()).unwrap().der()).unwrap()
+        CertificateContents::from_der(params.self_signed(&KeyPair::generate().unwrap()).unwrap().der())
+            .unwrap()
     }
 
     #[test]

@@ -22,12 +22,12 @@ use tokio::time::{timeout, timeout_at};
 
 use self::admit::{Permits, Unfit, WEIGHED_AT_ONCE};
 use super::body::{Bodies, BodyError, PREFIX_BYTES, PeerAddress, Received};
-use super::bounded::{BoundedFuture, StopOnDrop};
 use super::certificate::Tokens;
 use super::connection::ServerStage;
-use super::put_off::{PutOff, PutOffTimes};
+use super::fair_queue::Turns;
+use super::metered::{BoundedFuture, StopOnDrop};
 use super::queue::{Capacity, ReviewQueue};
-use super::turns::Turns;
+use super::retries::{PutOff, PutOffTimes};
 use super::{Application, Call, duration};
 use crate::server::limits::Limits;
 use crate::server::metrics::Metrics;

@@ -121,7 +121,7 @@ impl<'s> Chunks<'s> {
         }
         let mut start = self.at;
         let mut refused = None;
-        if let Some(separator) = Separator::at(source, start) {
+        if let Some(separator) = Separator::parse(source, start) {
             start = separator.line_end;
             if let Some(rest) = separator.rest {
                 start = if separator.apart { rest.start } else { separator.line_end };
@@ -134,11 +134,11 @@ impl<'s> Chunks<'s> {
             && end < source.len()
         {
             form = DocumentSyntax::YamlWithDirectives;
-            end = self.find_end(Separator::at(source, end).map_or(end, |separator| separator.line_end));
+            end = self.find_end(Separator::parse(source, end).map_or(end, |separator| separator.line_end));
             refused.get_or_insert_with(|| directive_error(directive));
         }
         // A separator that kubectl rejects is part of the next document, which reports it.
-        self.at = match Separator::at(source, end) {
+        self.at = match Separator::parse(source, end) {
             Some(separator) if separator.rest.is_none() => separator.line_end,
             _ => end,
         };
@@ -197,7 +197,7 @@ struct Separator {
 }
 
 impl Separator {
-    fn at(source: &[u8], start: usize) -> Option<Self> {
+    fn parse(source: &[u8], start: usize) -> Option<Self> {
         if !source.get(start..)?.starts_with(b"---") {
             return None;
         }

@@ -1,6 +1,6 @@
 //! What a person can do about what a Job waits for.
 
-use super::standing::Standing;
+use super::status::Standing;
 use super::subject::{Subject, nested};
 use super::words::quoted;
 use crate::controllers::live::{Wait, WaitFor};

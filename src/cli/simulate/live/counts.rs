@@ -1,6 +1,6 @@
 //! Where a Job, or an object of an operator, stands: line by line.
 
-use super::standing::Standing;
+use super::status::Standing;
 use super::subject::Subject;
 use super::times::since;
 use super::words::quoted;

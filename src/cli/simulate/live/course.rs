@@ -1,6 +1,6 @@
 //! What comes of a Job, in words.
 
-use super::standing::{Standing, Told};
+use super::status::{Standing, Told};
 use super::times::{Moment, long};
 use crate::cli::simulate::timeline::{Entry, timeline};
 use crate::controllers::live::{LiveOutcome, Wait, WaitFor};

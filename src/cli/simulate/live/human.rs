@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use super::advice::advice;
 use super::counts::status;
 use super::course::{course, end, premise};
-use super::standing::{Standing, Told};
+use super::status::{Standing, Told};
 use super::times::long;
 use super::words::sentence;
 use crate::controllers::live::WaitFor;

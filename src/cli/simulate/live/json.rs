@@ -2,7 +2,7 @@
 
 use super::advice::advice;
 use super::course::{course, end};
-use super::standing::{Standing, Told};
+use super::status::{Standing, Told};
 use super::subject::Subject;
 use super::words::sentence;
 use crate::controllers::live::{LiveJob, LiveObject};

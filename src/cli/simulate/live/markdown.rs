@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use super::advice::advice;
 use super::counts::status;
 use super::course::{end, premise};
-use super::standing::Standing;
+use super::status::Standing;
 use super::words::sentence;
 use crate::cli::simulate::markdown::escaped;
 

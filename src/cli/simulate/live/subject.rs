@@ -1,7 +1,7 @@
 //! What of a cluster is asked about: a Job, or an object of an operator.
 
 use super::words::quoted;
-use crate::cli::simulate::decides::{Decision, decision, decision_of_object};
+use crate::cli::simulate::decisive_field::{Decision, decision, decision_of_object};
 use crate::controllers::incident::Occurrence;
 use crate::controllers::live::{
     LiveCondition, LiveJob, LiveObject, LiveOutcome, LiveScript, Wait, from_now, lower, lower_object, tell,

@@ -1,6 +1,6 @@
 //! What a Job, or an object of an operator, waits for, in words.
 
-use super::standing::Standing;
+use super::status::Standing;
 use super::subject::Subject;
 use super::times::{Moment, since};
 use crate::cli::simulate::timeline::shortened;

@@ -8,8 +8,8 @@ use super::RenderingOutcome;
 use crate::judge::checks::UNRENDERED_TEMPLATE;
 use crate::local::lint::chart;
 use crate::local::lint::options::Rendering;
-use crate::local::lint::place::whole_file;
-use crate::local::paths::{normal, shown};
+use crate::local::lint::unjudged::{dependencies, not_rendered};
+use crate::local::paths::normal;
 use crate::report::{Located, NotRendered, Reason, Rendered, Report, Unjudged};
 
 const NO_HELM: &str = "`helm` is not on the PATH";
@@ -59,14 +59,9 @@ impl RenderingOutcome {
         findings.retain(|located| {
             located.finding.rule != UNRENDERED_TEMPLATE || !tried.contains(&located.location.file)
         });
-        unjudged.extend(self.without.iter().map(|(file, names)| {
-            let dir = shown(file.parent().unwrap_or(Path::new("")));
-            let names = names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
-            whole_file(shown(file).into(), Reason::Dependencies(dir.into(), names.into()))
-        }));
+        unjudged.extend(self.without.iter().map(|(file, names)| dependencies(file, names)));
         let left = self.failed.iter().filter(|(file, _)| !said.contains(*file));
-        unjudged
-            .extend(left.map(|(file, not)| whole_file(shown(file).into(), Reason::NotRendered(not.clone()))));
+        unjudged.extend(left.map(|(file, not)| not_rendered(file, not)));
     }
 
     /// Reports missing tools: as the reason where they are required, else in the help of findings about templates.

@@ -1,5 +1,5 @@
-//! Rows of recordings of operators, in the format of `operator-failures.md`: made of what was seen, and held against those of
-//! another time.
+//! Rows of recordings of operators, in the format that `tests/cluster/README.md` describes: made of what was seen,
+//! and held against those of another time.
 
 use std::collections::BTreeMap;
 

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::super::operators::asked;
-use super::super::operators::asked::Asked;
+use super::super::operators::demand::Asked;
 use super::super::operators::kind_of;
 use super::super::pod::Phase;
 use super::super::story::Assumptions;

@@ -7,7 +7,7 @@ use super::super::incident::{Incident, IncidentPlace, Occurrence};
 use super::super::kubelet::Course;
 use super::super::object::ObjectStatus;
 use super::super::object_story::HORIZON;
-use super::super::operators::asked::Numbers;
+use super::super::operators::demand::Numbers;
 use super::super::operators::{self, KueueSettings, Settings};
 use super::super::pod::{Phase, PodGroup};
 use super::super::pod_set::Owner;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::super::operators::asked::{AskedObjects, AskedRole};
+use super::super::operators::demand::{AskedObjects, AskedRole};
 use super::super::pod::Phase;
 use super::super::time::Time;
 use super::job::LiveJob;

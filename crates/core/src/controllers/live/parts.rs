@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::super::indexes::Indexes;
 use super::super::object::{self, Object, ObjectStatus};
 use super::super::operators;
-use super::super::operators::asked::{AskedRole, Numbers};
+use super::super::operators::demand::{AskedRole, Numbers};
 use super::super::pod_set::{Owner, PodSet, PodTemplate};
 use super::super::world::{GivenJob, GivenProgram};
 use super::fields::text;

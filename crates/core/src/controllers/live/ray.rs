@@ -6,7 +6,7 @@ use super::super::dashboard::programs::{
 };
 use super::super::time::Time;
 use super::super::world::GivenProgram;
-use super::assumed::ago;
+use super::assumptions::ago;
 use super::fields::{items, owned, text, time};
 use super::object::LiveObject;
 use super::pod::{LivePod, PodStage};

@@ -7,7 +7,7 @@ use super::super::script::Termination;
 use super::super::story::{Assumptions, Outcome, Summary, lower_for};
 use super::super::time::{Clock, Time};
 use super::super::world::World;
-use super::exported::exported;
+use super::kubectl_output::exported;
 use super::{LiveObject, LiveOutcome, LiveSnapshot, lower_object, tell_object, tell_object_otherwise};
 use crate::text::value::{Value, json};
 

@@ -160,7 +160,7 @@ impl LiveSnapshot {
     #[must_use]
     pub fn into_parts(self) -> LiveParts {
         let Self { mut jobs, mut objects, pods, pod_groups, .. } = self;
-        let known = KnownObjects::of(&jobs, &objects);
+        let known = KnownObjects::new(&jobs, &objects);
         for (namespace, maker, pod_group) in pod_groups {
             if let Some(LivePlace::Object(nth)) = known.find(&namespace, &maker)
                 && let Some((object, _)) = objects.get_mut(nth)
@@ -254,7 +254,7 @@ struct KnownObjects {
 }
 
 impl KnownObjects {
-    fn of(jobs: &[(LiveJob, Option<Maker>)], objects: &[(LiveObject, Option<Maker>)]) -> Self {
+    fn new(jobs: &[(LiveJob, Option<Maker>)], objects: &[(LiveObject, Option<Maker>)]) -> Self {
         let mut known = Self::default();
         for (nth, (job, _)) in jobs.iter().enumerate() {
             known.add(&job.namespace, ("Job", &job.name), &job.uid, LivePlace::Job(nth));

@@ -5,7 +5,7 @@ use super::super::operators;
 use super::super::pod::Phase;
 use super::super::pod_set::Owner;
 use super::super::time::Time;
-use super::assumed::{ago, named};
+use super::assumptions::{ago, named};
 use super::fields::{deletion, items, number, owned, text, time};
 use super::object::LiveObject;
 use super::pod::LivePod;

@@ -1,8 +1,8 @@
 //! JobSet: Jobs that are made, restarted and ended together (`pkg/controllers/jobset_controller.go` of v0.12.0).
 
-mod asked;
 mod children;
 mod create;
+mod demand;
 mod rules;
 mod spec;
 mod subject;
@@ -19,8 +19,8 @@ use super::super::pod_set::Owner;
 use super::super::time::Time;
 use super::queue::{Operator, WorkQueue};
 use crate::text::value::Value;
-pub(super) use asked::asked;
 use children::is_job_set;
+pub(super) use demand::asked;
 use spec::JobSetSpec;
 use sync::JobSetSync;
 

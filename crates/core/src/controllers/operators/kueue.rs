@@ -6,9 +6,9 @@
 //! `maximumExecutionTimeSeconds`, partial admission, `stopPolicy`. What is not: cohorts and borrowing, more than one flavor,
 //! admission checks, topologies, fair sharing, elastic slices. Of other kinds than Job, only the number of pods is asked for.
 
-mod assumed;
+mod default_queue;
 mod job;
-mod queued;
+mod queued_object;
 mod quota;
 mod scheduler;
 #[cfg(test)]
@@ -26,8 +26,8 @@ use super::kinds::{has_queue, kind_of};
 use super::queue::WorkQueue;
 use super::queue_name::{kind_in_queue, queue};
 use crate::text::value::Value;
-pub(super) use assumed::queues;
-pub(in super::super) use assumed::{PREEMPTOR, preemptor};
+pub(super) use default_queue::queues;
+pub(in super::super) use default_queue::{PREEMPTOR, preemptor};
 use scheduler::Scheduler;
 use workload::{CLUSTER_QUEUE, LOCAL_QUEUE, PRIORITY_CLASS, WORKLOAD, workload, workloads};
 

@@ -2,7 +2,7 @@
 //!
 //! Places in the source are of v0.8.0, `M` is `pkg/controller/mpi_job_controller.go`.
 
-mod asked;
+mod demand;
 mod spec;
 mod status;
 mod subject;
@@ -16,7 +16,7 @@ use super::super::pod_set::Owner;
 use super::super::time::Time;
 use super::queue::{Operator, WorkQueue};
 use crate::text::value::Value;
-pub(super) use asked::asked;
+pub(super) use demand::asked;
 use spec::MpiSpec;
 use sync::MpiSync;
 
@@ -60,7 +60,7 @@ pub(super) fn controllers(manifest: &Value, release: MpiRelease) -> Vec<Box<dyn 
 /// Returns how many pods of an MPIJob need one another: the launcher and its workers.
 #[must_use]
 pub(super) fn ranks(manifest: &Value) -> u32 {
-    MpiSpec::read(manifest).map_or(0, |spec| spec.workers().saturating_add(1))
+    MpiSpec::from_manifest(manifest).map_or(0, |spec| spec.workers().saturating_add(1))
 }
 
 /// Returns the MPIJob that an event is about: one of itself, of its launcher, or of the pods of either
@@ -109,7 +109,7 @@ impl Operator for MpiController {
             return Vec::new();
         }
         // What is invalid or another's is left alone, whatever it was before (M `validation.ValidateMPIJob`).
-        let Some(spec) = MpiSpec::read(&object.manifest) else { return Vec::new() };
+        let Some(spec) = MpiSpec::from_manifest(&object.manifest) else { return Vec::new() };
         match MpiSync::new(cluster, number, object, &spec, self.release, at).run() {
             Some(actions) => actions,
             None => {

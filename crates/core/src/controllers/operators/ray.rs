@@ -3,10 +3,10 @@
 //! Sources: `ray-operator/controllers/ray` of KubeRay v1.7.0. What a dashboard answers is a part of the world
 //! ([`super::super::dashboard`]).
 
-mod asked;
 mod cleaning;
 mod cluster_spec;
 mod cluster_status;
+mod demand;
 mod job_spec;
 mod ray_cluster;
 mod ray_job;
@@ -18,7 +18,7 @@ mod workers;
 use super::super::cluster::{Cluster, Controller};
 use super::super::managers;
 use crate::text::value::Value;
-pub(super) use asked::{asked, asked_of_cluster};
+pub(super) use demand::{asked, asked_of_cluster};
 use ray_cluster::RayClusterController;
 use ray_job::RayJobController;
 

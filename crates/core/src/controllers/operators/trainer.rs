@@ -1,7 +1,7 @@
 //! Trainer: a TrainJob becomes a JobSet by its runtime (`pkg/controller/trainjob_controller.go` of v2.3.0).
 
-mod asked;
 mod build;
+mod demand;
 mod runtimes;
 mod subject;
 mod sync;
@@ -14,11 +14,11 @@ use super::super::cluster::{Action, Cluster, Controller, Event};
 use super::super::object::Object;
 use super::super::pod_set::Owner;
 use super::super::time::Time;
-use super::behind::Behind;
+use super::cache_lag::Behind;
 use super::job_set::{JobSetController, JobSetRelease, ranks_of};
 use super::queue::{Operator, WorkQueue};
 use crate::text::value::Value;
-pub(super) use asked::asked;
+pub(super) use demand::asked;
 use runtimes::runtime_of;
 pub use runtimes::shipped;
 use sync::TrainJobSync;

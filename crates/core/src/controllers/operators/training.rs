@@ -4,7 +4,7 @@
 //! It makes pods itself, each with the name of its type and index: a new one waits until the object of the old one is gone.
 //! The source places are those of v1.9.4.
 
-mod asked;
+mod demand;
 mod kind;
 mod spec;
 mod status;
@@ -21,10 +21,10 @@ use super::super::object::Object;
 use super::super::pod_set::Owner;
 use super::super::script::MapOrder;
 use super::super::time::Time;
-use super::behind::Behind;
+use super::cache_lag::Behind;
 use super::queue::{Operator, WorkQueue};
 use crate::text::value::Value;
-pub(super) use asked::asked;
+pub(super) use demand::asked;
 use kind::Kind;
 use spec::TrainingSpec;
 pub(super) use subject::subject;
@@ -40,7 +40,7 @@ pub(super) fn controllers(order: MapOrder) -> Vec<Box<dyn Controller>> {
 /// Returns how many pods run the program of a job.
 #[must_use]
 pub(super) fn ranks(kind: &str, manifest: &Value) -> u32 {
-    let Some(kind) = Kind::of(kind) else { return 0 };
+    let Some(kind) = Kind::find(kind) else { return 0 };
     let spec = TrainingSpec::parse(kind, manifest);
     spec.roles.iter().map(|role| role.count()).fold(0, u32::saturating_add)
 }
@@ -95,7 +95,7 @@ impl TrainingController {
 }
 
 fn is_job(cluster: &Cluster, number: usize) -> bool {
-    cluster.objects.get(number).is_some_and(|object| Kind::of(object.kind).is_some() && object.is_there())
+    cluster.objects.get(number).is_some_and(|object| Kind::find(object.kind).is_some() && object.is_there())
 }
 
 impl Operator for TrainingController {
@@ -108,7 +108,7 @@ impl Operator for TrainingController {
     }
 
     fn is_its(object: &Object) -> bool {
-        Kind::of(object.kind).is_some()
+        Kind::find(object.kind).is_some()
     }
 
     fn notice(&mut self, event: Event, cluster: &Cluster, at: Time) {
@@ -124,7 +124,7 @@ impl Operator for TrainingController {
     }
 
     fn reconcile(&mut self, cluster: &Cluster, job: usize, object: &Object, at: Time) -> Vec<Action> {
-        let Some(kind) = Kind::of(object.kind).filter(|_| object.deletion.is_none()) else {
+        let Some(kind) = Kind::find(object.kind).filter(|_| object.deletion.is_none()) else {
             return Vec::new();
         };
         let spec = TrainingSpec::parse(kind, &object.manifest);

@@ -4,9 +4,9 @@
 //! Each change of a pod is a request, and requests are looked at one by one: a policy names the action, the phase of the
 //! job what the action does.
 
-mod asked;
 mod collector;
 mod delay;
+mod demand;
 mod kill;
 mod pods;
 mod policy;
@@ -29,9 +29,9 @@ use super::super::pod_set::Owner;
 use super::super::script::TimedActions;
 use super::super::time::Time;
 use crate::text::value::Value;
-pub(super) use asked::asked;
 use collector::GarbageCollector;
 use delay::DelayedActions;
+pub(super) use demand::asked;
 use pods::{Change, DELETION_LAG, JobPods, Marks, Watch};
 use policy::{JobAction, Level, Request, RequestEvent, RequestPods, apply_policies, request_of};
 use requests::Requests;
@@ -222,7 +222,7 @@ impl VolcanoJobController {
     /// Does what an action does to a job in its phase (`Execute`).
     fn execute(&mut self, action: JobAction, request: &Request, cluster: &Cluster, at: Time) -> Vec<Action> {
         let Some(view) = view(&self.jobs, &self.marks, cluster, request.job, at) else { return Vec::new() };
-        if let Step::Sync(update) = Step::of(view.phase(), action) {
+        if let Step::Sync(update) = Step::new(view.phase(), action) {
             if !view.waits_for_claim() {
                 return view.sync(update);
             }
@@ -283,7 +283,7 @@ impl VolcanoJobController {
         let status = before.next_version(&target);
         kill.mark(&mut self.marks);
         let view = view(&self.jobs, &self.marks, cluster, request.job, at)?;
-        let Step::Sync(update) = Step::of(view.phase(), JobAction::SyncJob) else { return None };
+        let Step::Sync(update) = Step::new(view.phase(), JobAction::SyncJob) else { return None };
         let mut actions = view.sync_from(status, update);
         actions.extend(kill.deletions());
         Some(actions)

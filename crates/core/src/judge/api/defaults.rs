@@ -12,7 +12,7 @@ use std::sync::Arc;
 pub(super) use pods::{made_job, made_template, pod_patch, trainer};
 
 use super::schema::{Id, Schema, SchemaRoot, SchemaShape};
-use super::stored::{self, Entries, Stored};
+use super::stored_object::{self, Entries, Stored};
 use crate::judge::fold::ByHash;
 use crate::k8s::quantity::Quantity;
 use crate::kinds::{Api, TEMPLATE, whole};
@@ -56,7 +56,7 @@ fn tidied<'a>(schema: &Schema, id: Id, value: &'a Value) -> Stored<'a> {
     meter::spend(1);
     match (schema.shape(id), value) {
         (SchemaShape::Object(fields), Value::Object(entries)) => {
-            Stored::Mapping(stored::fields(entries, |key, value| {
+            Stored::Mapping(stored_object::fields(entries, |key, value| {
                 // The server drops unknown fields.
                 let field = fields.get(key)?;
                 // The server sets the status of a new object, whatever its type.
@@ -82,7 +82,7 @@ fn tidied<'a>(schema: &Schema, id: Id, value: &'a Value) -> Stored<'a> {
                     value
                 }
             };
-            Stored::Mapping(stored::fields(entries, |_, value| {
+            Stored::Mapping(stored_object::fields(entries, |_, value| {
                 Some(empty_text(tidied(schema, *item, value)))
             }))
         }
@@ -143,7 +143,7 @@ fn each_sharing<'a>(entries: &mut Entries<'a>, key: &str, defaults: impl Fn(&mut
     let mut shared: ByHash<(Entries<'a>, Arc<Entries<'a>>)> = ByHash::default();
     for item in items {
         let Some(fields) = item.as_mapping_mut() else { continue };
-        let Some(hash) = is_long.then(|| stored::hash_of_small(fields)).flatten() else {
+        let Some(hash) = is_long.then(|| stored_object::hash_of_small(fields)).flatten() else {
             defaults(fields);
             continue;
         };

@@ -1,7 +1,7 @@
 //! Checks an object against the API's schema: wrong types, placeholders, missing and unknown fields.
 
-mod home;
-mod meant;
+mod field_home;
+mod suggestion;
 
 use std::hash::{Hash, Hasher as _};
 
@@ -236,7 +236,7 @@ impl StructureWalk<'_> {
             SchemaShape::Map(_) | SchemaShape::Object(_) => "a mapping",
             SchemaShape::Any | SchemaShape::Text | SchemaShape::Choice => "a string",
         };
-        let (help, fix) = meant::correction(shape, value);
+        let (help, fix) = suggestion::correction(shape, value);
         let is = describe(value);
         let announced = match fix {
             Some(_) => self.repeats(path, ("type", wanted, &is, &help)),
@@ -329,7 +329,7 @@ impl StructureWalk<'_> {
             self.belongs_at(&home, (key, value), (level, &begin), pointer);
             return;
         }
-        if let Some(inner) = meant::inner(fields, value) {
+        if let Some(inner) = suggestion::inner(fields, value) {
             self.belongs_without(key, inner, (level, &begin), (parent, pointer));
             return;
         }

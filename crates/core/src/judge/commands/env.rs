@@ -5,7 +5,7 @@ use std::cell::{Cell, OnceCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use super::room::{Beyond, Room};
+use super::limits::{Beyond, Room};
 use crate::kinds::Part;
 use crate::text::meter;
 use crate::text::pointer::Pointer;

@@ -3,7 +3,7 @@
 use std::cell::OnceCell;
 use std::ops::Range;
 
-use super::room::{Beyond, Room};
+use super::limits::{Beyond, Room};
 use super::wrappers::{self, Stripped};
 use super::{Command, Gap, Item, LastLoop, Shell, ShellAt, Token, base_name, shell_in};
 use crate::judge::commands::env::Environment;

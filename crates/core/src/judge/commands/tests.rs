@@ -1,7 +1,7 @@
 use super::{CommandLine, Gap, PodCommands};
 use crate::judge::commands::launcher::Value as Given;
 use crate::judge::commands::launcher::{Launch, Launcher};
-use crate::judge::commands::room::Beyond;
+use crate::judge::commands::limits::Beyond;
 use crate::judge::engine::{Request, evaluate};
 use crate::judge::facts::NoFacts;
 use crate::judge::policy::Policy;

@@ -3,8 +3,8 @@
 use super::Cx;
 use crate::controllers::incident::Incident;
 use crate::judge::commands::CommandLine;
+use crate::judge::forecast::eviction::{Evicted, evicted};
 use crate::judge::forecast::objects::{LeftBehind, Question, small_size};
-use crate::judge::forecast::queued::{Evicted, evicted};
 use crate::judge::forecast::{Forecast, forecast};
 use crate::judge::ranks::WorkloadReading;
 use crate::judge::simulation::name_of;
@@ -65,7 +65,7 @@ impl<'a> Cx<'a> {
     fn workload_in<'v>(&self, whole: &'v Value) -> Option<Workload<'v>> {
         let pointer = self.workload.object.pointer.clone();
         let value = pointer.find(whole);
-        Workload::at(Part { pointer, value })
+        Workload::from_part(Part { pointer, value })
     }
 
     /// Returns what would happen to the object if one of the pods of a template met an incident, by the template's index; nothing

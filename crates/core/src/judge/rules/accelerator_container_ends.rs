@@ -70,7 +70,7 @@
 //! * <https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/>
 
 use crate::judge::commands::{CommandLine, Launcher, PodCommands};
-use crate::judge::endless::{EndlessCommand, deadline, waits};
+use crate::judge::container_end::{EndlessCommand, deadline, waits};
 use crate::judge::finding::{Level, Part as FindingPart, Place};
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cx, Exportable, Kinds, Rule};

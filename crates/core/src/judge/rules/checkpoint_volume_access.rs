@@ -145,7 +145,7 @@ use crate::judge::ranks::WorkloadReading;
 use crate::judge::engine::Origin;
 use crate::judge::facts::{Claim, Fact, Volume, access_modes};
 use crate::judge::finding::{Finding, Level, Part as FindingPart, Place, Source};
-use crate::judge::joined::Joined;
+use crate::judge::runtime_pods::Joined;
 use crate::judge::nodes::NodeSpread;
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cx, Exportable, Kinds, Needs, Rule, Strings};

@@ -113,7 +113,7 @@
 
 use crate::controllers::incident::Incident;
 use crate::controllers::story::Ending;
-use crate::judge::endless::waits;
+use crate::judge::container_end::waits;
 use crate::judge::finding::{Part as FindingPart, Place};
 use crate::judge::forecast::Forecast;
 use crate::judge::gang_retries::{GangRetries, fails_at_once};

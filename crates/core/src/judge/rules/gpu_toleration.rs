@@ -200,7 +200,7 @@ fn check_pod<'a>(
     if wanted.is_empty() {
         return;
     }
-    let covered = CoveredTaints::by(&tolerations);
+    let covered = CoveredTaints::from_tolerations(&tolerations);
     let mut uncovered = Vec::new();
     for (taint, request) in wanted {
         if covered.all
@@ -286,7 +286,7 @@ impl<'a> Author<'a> {
         let lost = || {
             let before = old.and_then(|old| tolerations.pointer.find(old));
             let covered = Part { pointer: tolerations.pointer.clone(), value: before };
-            let covered = CoveredTaints::by(&covered);
+            let covered = CoveredTaints::from_tolerations(&covered);
             lacks.iter().any(|request| covered.all || covered.whole.contains(request.taint))
         };
         if self.is_filled {

@@ -92,7 +92,7 @@ use crate::controllers::incident::Incident;
 use crate::controllers::story::Ending;
 use crate::judge::commands::PodCommands;
 use crate::judge::cost::FIELD;
-use crate::judge::endless::waits;
+use crate::judge::container_end::waits;
 use crate::judge::finding::{Level, Safety, listed};
 use crate::judge::forecast::Forecast;
 use crate::judge::policy::Action;

@@ -86,7 +86,7 @@
 
 use crate::controllers::incident::{Duration, Incident};
 use crate::judge::finding::{Finding, Level};
-use crate::judge::forecast::queued::Evicted;
+use crate::judge::forecast::eviction::Evicted;
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cx, Exportable, Kinds, Rule};
 use crate::kinds::{Field, PodTemplate};

@@ -93,7 +93,7 @@
 //! * <https://kubernetes.io/docs/tutorials/configuration/pod-sidecar-containers/>
 
 use crate::judge::commands::{Command, CommandLine, IDLE, PodCommands, base_name};
-use crate::judge::endless::{EndlessCommand, deadline, follows, is_endless, waits, waits_for};
+use crate::judge::container_end::{EndlessCommand, deadline, follows, is_endless, waits, waits_for};
 use crate::judge::finding::{Level, Part as FindingPart, Place};
 use crate::judge::loss::Loss;
 use crate::judge::policy::Action;

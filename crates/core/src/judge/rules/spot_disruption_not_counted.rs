@@ -116,7 +116,7 @@ use crate::judge::peers::{has_word, others_wait, runs_torchrun};
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cx, Exportable, Kinds, Rule};
 use crate::judge::spot::Spot;
-use crate::judge::taking::{PREEMPTIBLE, Taking};
+use crate::judge::pod_loss::{PREEMPTIBLE, Taking};
 use crate::kinds::{Container, Disruption, Field, Part, PodTemplate};
 use crate::text::lines::cut;
 use crate::text::patch::Op;

@@ -83,7 +83,7 @@
 use crate::controllers::incident::{Duration, Incident};
 use crate::judge::finding::{Level, Part as FindingPart, Place, Safety};
 use crate::judge::forecast::Forecast;
-use crate::judge::forecast::queued::Evicted;
+use crate::judge::forecast::eviction::Evicted;
 use crate::judge::peers::{is_group, use_of_index, works_with_others};
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cx, Exportable, Kinds, Rule};

@@ -18,7 +18,7 @@ fn leaf(of: &Authority, at: SystemTime) -> Leaf {
 fn secret(change: Change) -> Contents {
     let mut data = Data::new();
     change.apply(&mut data);
-    Contents::read(&data, false, &names())
+    Contents::from_data(&data, false, &names())
 }
 
 fn decide(now: SystemTime, contents: &Contents, leaf: Option<&Leaf>, soaked: &[Root]) -> Plan {
@@ -77,7 +77,7 @@ fn the_last_good_authority_is_put_back() {
     let mut torn = Data::new();
     Change::default().current(&held).apply(&mut torn);
     torn.insert("ca.key".to_owned(), stranger.key_pem().into_bytes());
-    for contents in [secret(Change::default()), Contents::read(&torn, false, &names())] {
+    for contents in [secret(Change::default()), Contents::from_data(&torn, false, &names())] {
         let plan = decide(start() + DAY, &contents, Some(&leaf), &[]);
         assert_eq!(step(&plan), Some(Step::Restore));
         assert_eq!(then(&plan).current.roots(), [held.root().clone()]);
@@ -130,14 +130,14 @@ fn a_rotation_goes_through_its_phases() {
     let mut data = Data::new();
     Change::default().current(&old).apply(&mut data);
     next.store.unwrap().1.apply(&mut data);
-    let contents = Contents::read(&data, false, &names());
+    let contents = Contents::from_data(&data, false, &names());
     let new = contents.next.roots()[0].clone();
     let waiting = decide(due, &contents, Some(&leaf), &[old.root().clone()]);
     assert_eq!((step(&waiting), waiting.bundle.unwrap()), (None, vec![old.root().clone(), new.clone()]));
     let promote = decide(due, &contents, Some(&leaf), &[old.root().clone(), new.clone()]);
     assert_eq!(step(&promote), Some(Step::Promote));
     promote.store.unwrap().1.apply(&mut data);
-    let contents = Contents::read(&data, false, &names());
+    let contents = Contents::from_data(&data, false, &names());
     assert_eq!(
         (contents.current.roots(), contents.previous.clone()),
         (vec![new.clone()], vec![old.root().clone()])
@@ -291,7 +291,7 @@ impl World {
     /// Acts on what was read, which may be old by now.
     fn act(&mut self, index: usize) {
         let Some((version, data)) = self.replicas[index].read.take() else { return };
-        let contents = Contents::read(&data, false, &names());
+        let contents = Contents::from_data(&data, false, &names());
         let uptime = Self::TICK * self.tick.saturating_sub(self.replicas[index].began);
         let replica = &mut self.replicas[index];
         replica.soak.note(uptime, &self.bundle);
@@ -409,7 +409,7 @@ proptest! {
             }
         }
         prop_assert_eq!(world.made, 1);
-        let roots = Contents::read(&world.data, false, &names()).current.roots();
+        let roots = Contents::from_data(&world.data, false, &names()).current.roots();
         prop_assert_eq!(&world.bundle, &roots);
         for replica in &world.replicas {
             prop_assert!(replica.leaf.as_ref().is_some_and(|leaf| leaf.verifies(&roots, world.now)));

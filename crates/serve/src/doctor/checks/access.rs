@@ -1,10 +1,9 @@
 //! The permissions of the pods' service account.
 
 use super::super::examination::{CheckOutcome, Note};
-use super::super::observed::{Observed, Right, Seen};
+use super::super::observations::{Observed, Right, Seen};
 use super::{list, or_fine};
 use jobgate_core::judge::facts::{FactDefinition, FactKind};
-use jobgate_core::judge::rules::RuleSet;
 use jobgate_core::kinds::{ApiResource, Kind};
 use jobgate_report::plural;
 
@@ -47,10 +46,11 @@ pub(super) fn permissions(observed: &Observed) -> CheckOutcome {
         )));
     }
     // Each rule once, with all that it misses.
+    let rules = super::policy::rules(observed);
     let mut by_rules: Vec<(String, Vec<String>)> = Vec::new();
     for FactDefinition { resource, missed_by, .. } in FactKind::all().map(FactKind::definition) {
         let missing = lacks(&|right| is_of(right, resource));
-        let rules = RuleSet::built_in().names_needing(missed_by);
+        let rules = rules.names_needing(missed_by);
         match by_rules.iter_mut().find(|(known, _)| *known == rules) {
             Some((_, known)) => known.extend(missing),
             None => by_rules.push((rules, missing)),

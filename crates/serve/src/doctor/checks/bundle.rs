@@ -6,7 +6,7 @@ use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
 
 use super::super::examination::{CheckOutcome, Note, Status};
-use super::super::observed::{Certificates, Entry, Observed, Seen, Unread};
+use super::super::observations::{Certificates, Entry, Observed, Seen, Unread};
 use super::{dates, entries, list, need, or_fine};
 use crate::certs::authority::{Root, verify};
 use crate::certs::driver::data;
@@ -110,7 +110,7 @@ fn contents(observed: &Observed, secret: &Value) -> Result<Contents, Note> {
     let names = Names::new(&observed.service_name(), &observed.place.namespace);
     let names = names.map_err(|error| Note::problem(error.to_string()))?;
     let rotate = !secret["metadata"]["annotations"][ROTATE].is_null();
-    Ok(Contents::read(&data(secret), rotate, &names))
+    Ok(Contents::from_data(&data(secret), rotate, &names))
 }
 
 fn no_secret(observed: &Observed) -> Note {

@@ -1,7 +1,7 @@
 //! The canaries: the answers of the API server, compared with the policy.
 
 use super::super::examination::{CheckOutcome, Note, shown};
-use super::super::observed::{CONDITION, Canary, Observed, POLICY_OF_SERVER, Seen, webhooks};
+use super::super::observations::{CONDITION, Canary, Observed, POLICY_OF_SERVER, Seen, webhooks};
 use super::{entries, list, need, or_fine};
 use crate::certs::publish::Kind;
 use crate::doctor::observe::MANAGER;

@@ -1,9 +1,10 @@
 //! The policy in the ConfigMap, and the one in force.
 
 use super::super::examination::{CheckOutcome, Note, Status};
-use super::super::observed::{Observed, Operator, PolicySource, Seen, Unread};
+use super::super::observations::{Observed, Operator, PolicySource, Seen, Unread};
 use super::{list, need, or_fine};
 use jobgate_core::judge::policy::{Action, Policy};
+use jobgate_core::judge::rules::RuleSet;
 
 /// The remedy if the API server cannot reach the metrics port of the pods.
 const BY_HAND: &str = "look for jobgate_policy_info at http://127.0.0.1:8080/metrics while this runs: kubectl -n {ns} port-forward deployment/{deployment} 8080";
@@ -31,6 +32,11 @@ fn read(observed: &Observed) -> Result<(&PolicySource, Policy), Note> {
             Err(Note::problem(format!("{} cannot be read: {first}{more}", source.name)))
         }
     }
+}
+
+/// Returns the rules of the policy of the cluster, or the built-in ones if it cannot be read.
+pub(super) fn rules(observed: &Observed) -> RuleSet {
+    read(observed).map_or_else(|_| RuleSet::built_in(), |(_, policy)| policy.rules().clone())
 }
 
 pub(super) fn policy(observed: &Observed) -> CheckOutcome {

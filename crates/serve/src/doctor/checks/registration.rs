@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::super::examination::{CheckOutcome, Note};
-use super::super::observed::{Entry, Observed, Seen, webhooks};
+use super::super::observations::{Entry, Observed, Seen, webhooks};
 use super::{entries, list, need, or_fine};
 use crate::certs::publish::Kind;
 use jobgate_core::kinds;

@@ -1,7 +1,7 @@
 //! The workload in the namespace of the installation, and whether the API server can reach it.
 
 use super::super::examination::{CheckOutcome, Note};
-use super::super::observed::{DEPLOYMENT, Observed, container};
+use super::super::observations::{DEPLOYMENT, Observed, container};
 use super::{list, need, or_fine};
 use jobgate_core::kinds::registration::{labels, selects};
 use jobgate_core::text::value::Value;
@@ -300,7 +300,7 @@ pub(super) fn priority_class(observed: &Observed) -> CheckOutcome {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::observed;
+    use super::super::super::observations;
     use super::*;
 
     #[test]
@@ -328,8 +328,8 @@ mod tests {
         };
         assert!(
             has("Deployment", DEPLOYMENT)
-                && has("Secret", observed::SECRET)
-                && has("ConfigMap", observed::POLICY.0)
+                && has("Secret", observations::SECRET)
+                && has("ConfigMap", observations::POLICY.0)
         );
     }
 }

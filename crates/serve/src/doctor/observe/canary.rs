@@ -8,7 +8,7 @@ use kube::client::Body;
 
 use super::{Ask, MAX_ANSWER_BYTES, Observed, Seen};
 use crate::certs::publish::Kind;
-use crate::doctor::observed::{Canary, Expected, Unread};
+use crate::doctor::observations::{Canary, Expected, Unread};
 use jobgate_cluster::chain;
 use jobgate_cluster::fetch::{self, Failure};
 use jobgate_core::admission::dry_run::{self, Question};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use futures::future::join_all;
 
 use super::{Ask, MAX_PODS, port_named, running, seen};
-use crate::doctor::observed::{CONDITION, Observed, POLICY_OF_SERVER as POLICY, Replica, Says, Seen};
+use crate::doctor::observations::{CONDITION, Observed, POLICY_OF_SERVER as POLICY, Replica, Says, Seen};
 use jobgate_cluster::fetch::{self, Failure, Lines};
 
 impl Ask<'_> {

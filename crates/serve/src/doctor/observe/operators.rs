@@ -1,7 +1,7 @@
 //! Reads which accounts act as operators in the cluster.
 
 use super::{ApiCollection, Ask};
-use crate::doctor::observed::{Access, Operator, Seen, operators};
+use crate::doctor::observations::{Access, Operator, Seen, operators};
 use jobgate_core::text::value::Value;
 
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";

@@ -3,7 +3,7 @@
 use futures::future::join_all;
 
 use super::{Ask, seen};
-use crate::doctor::observed::{DEPLOYMENT, Observed, Right, Seen, Unread};
+use crate::doctor::observations::{DEPLOYMENT, Observed, Right, Seen, Unread};
 use jobgate_cluster::Mode;
 use jobgate_core::judge::facts::FactKind;
 use jobgate_core::kinds::{ApiResource, Kind};

@@ -15,9 +15,9 @@ use rustls_pki_types::{CertificateDer, UnixTime};
 use sha2::{Digest as _, Sha256};
 
 use super::{CertificateError, provider, read_chain};
-use crate::server::hot::{self, Files, Follower, HotError};
 use crate::server::metrics::Metrics;
 use crate::server::names::CertificateContents;
+use crate::server::reload::{self, Files, Follower, HotError};
 
 /// The authorities of accepted client certificates; they may be replaced at any time.
 #[derive(Debug)]
@@ -63,7 +63,7 @@ impl Authorities {
         let take = move |contents: &[Vec<u8>]| Ok(target.replace(&contents.concat())?);
         Ok((
             authorities,
-            hot::follow(Files { every, ..Files::new("client-ca", [path]) }, metrics, take).await?,
+            reload::follow(Files { every, ..Files::new("client-ca", [path]) }, metrics, take).await?,
         ))
     }
 
@@ -76,7 +76,7 @@ impl Authorities {
             return Ok(());
         }
         let claims =
-            CertificateContents::read(certificate).map_err(|_| rustls::CertificateError::BadEncoding)?;
+            CertificateContents::from_der(certificate).map_err(|_| rustls::CertificateError::BadEncoding)?;
         if self.names.iter().any(|name| claims.is_called(name)) {
             return Ok(());
         }
@@ -169,7 +169,10 @@ impl Tokens {
         let tokens = Arc::new(Self::default());
         let target = tokens.clone();
         let take = move |contents: &[Vec<u8>]| Ok(target.replace(&contents.concat())?);
-        Ok((tokens, hot::follow(Files { every, ..Files::new("client-token", [path]) }, metrics, take).await?))
+        Ok((
+            tokens,
+            reload::follow(Files { every, ..Files::new("client-token", [path]) }, metrics, take).await?,
+        ))
     }
 
     /// Accepts other tokens from now on: the lines of a text, trimmed. With several, one can replace another

@@ -16,7 +16,7 @@ use super::{NodeKind, Style, SyntaxTree, Tag};
 use crate::meter;
 use crate::yaml::error::SyntaxError;
 use crate::yaml::limits::Limits;
-use crate::yaml::quoted::{CoveredSource, Covers, apostrophes, is_covered};
+use crate::yaml::quotes::{CoveredSource, Covers, apostrophes, is_covered};
 
 /// The steps for an event, with the tokens that it is made of.
 const STEPS_PER_EVENT: u64 = 4;

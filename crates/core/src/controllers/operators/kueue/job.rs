@@ -7,7 +7,7 @@ use super::super::super::object::Object;
 use super::super::super::pod_set::Owner;
 use super::super::super::time::Time;
 use super::super::queue_name::queue;
-use super::queued::Queued;
+use super::queued_object::Queued;
 use super::webhook;
 use super::workload::{PRIORITY_CLASS, WORKLOAD, Workload};
 use crate::text::value::{Value, json};

@@ -104,7 +104,7 @@ pub(super) struct Quota {
 
 impl Quota {
     /// Reads the quota of a ClusterQueue: of each group of resources that of the first flavor.
-    pub(super) fn of(queue: &Object) -> Self {
+    pub(super) fn from_queue(queue: &Object) -> Self {
         let mut nominal = QuotaAmounts::new();
         for group in list(queue.spec(), "resourceGroups") {
             let Some(flavor) = list(group, "flavors").next() else { continue };

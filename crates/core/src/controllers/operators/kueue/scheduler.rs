@@ -49,7 +49,7 @@ struct SeenWorkload {
 }
 
 impl SeenWorkload {
-    fn of(workload: &Workload<'_>) -> Self {
+    fn new(workload: &Workload<'_>) -> Self {
         Self {
             stage: workload.stage(),
             evicted: workload.any("Evicted").cloned(),
@@ -91,7 +91,7 @@ impl Scheduler {
         if is_as_before {
             return;
         }
-        let now = workload.as_ref().map(SeenWorkload::of);
+        let now = workload.as_ref().map(SeenWorkload::new);
         let stage = |seen: Option<&SeenWorkload>| seen.map_or(Stage::Done, |seen| seen.stage);
         let (was, is) = (stage(before), stage(now.as_ref()));
         let gave_back = match (was, is) {
@@ -167,7 +167,7 @@ impl Scheduler {
         at: Time,
         actions: &mut Vec<Action>,
     ) {
-        let mut quota = Quota::of(queue);
+        let mut quota = Quota::from_queue(queue);
         let holders: Vec<Workload<'_>> = holders(cluster, &queue.name);
         for holder in &holders {
             quota.take(&held(holder));

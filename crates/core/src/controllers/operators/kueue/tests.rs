@@ -306,8 +306,8 @@ fn alone(manifest: &Value, script: &Value, until: i64) -> World {
     let pods = pods_at_once(manifest).expect("pods");
     let script = Script::parse(script).expect("a script");
     let clock = Clock { start: 100 };
-    let mut world =
-        World::with_object(manifest, &assumed::queues(manifest, pods), script, clock).expect("operators");
+    let mut world = World::with_object(manifest, &default_queue::queues(manifest, pods), script, clock)
+        .expect("operators");
     world.run(Time::from_seconds(until)).expect("an end");
     world
 }
@@ -329,7 +329,7 @@ fn objects_of_operators_wait_in_a_queue_as_well() {
             "{kind}"
         );
         // Nothing runs before there is quota.
-        let mut full = assumed::queues(&manifest, 0);
+        let mut full = default_queue::queues(&manifest, 0);
         full.truncate(2);
         let script = Script::parse(&json!([{"run": 600}])).expect("a script");
         let mut world =
@@ -384,8 +384,9 @@ fn a_queue_that_names_a_class_of_priority_has_it() {
 
 fn alone_job(manifest: &Value) -> World {
     let script = Script::parse(&json!([{"run": 600}])).expect("a script");
-    let mut world = World::with_object(manifest, &assumed::queues(manifest, 4), script, Clock { start: 100 })
-        .expect("Kueue");
+    let mut world =
+        World::with_object(manifest, &default_queue::queues(manifest, 4), script, Clock { start: 100 })
+            .expect("Kueue");
     world.run(Time::from_seconds(60)).expect("an end");
     world
 }

@@ -43,7 +43,7 @@ pub(super) struct MpiSpec<'a> {
 impl<'a> MpiSpec<'a> {
     /// Reads a manifest; nothing where the operator leaves it alone: it is managed by another, or invalid
     /// (`pkg/apis/kubeflow/validation/validation.go`).
-    pub(super) fn read(manifest: &'a Value) -> Option<Self> {
+    pub(super) fn from_manifest(manifest: &'a Value) -> Option<Self> {
         let text = |value: &'a Value, key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default();
         let flag = |value: &Value, key: &str| value.get(key).and_then(Value::as_bool).unwrap_or(false);
         let metadata = manifest.get("metadata").unwrap_or(&Value::Null);

@@ -30,7 +30,7 @@ pub(in super::super) fn why_unknown(manifest: &Value) -> Option<&'static str> {
 #[must_use]
 pub(in super::super) fn subject(manifest: &Value) -> Option<Subject> {
     let is_known = manifest.get("apiVersion").and_then(Value::as_str) == Some(API_VERSION);
-    let spec = MpiSpec::read(manifest).filter(|_| is_known)?;
+    let spec = MpiSpec::from_manifest(manifest).filter(|_| is_known)?;
     let launcher = JobSpec::from_spec(&spec.launcher_job(None));
     let role = |name: &str, count, restarts_in_place| Role {
         name: Some(Arc::from(name)),

@@ -31,7 +31,7 @@ pub(super) enum Suspension {
 
 impl Suspension {
     /// Reads it from the conditions (`FindRayClusterSuspendStatus`, `utils/util.go`).
-    pub(super) fn of(object: &Object) -> Self {
+    pub(super) fn from_object(object: &Object) -> Self {
         if object.condition(SUSPENDING).is_some() {
             Self::Suspending
         } else if object.condition(SUSPENDED).is_some() {
@@ -98,7 +98,7 @@ pub(super) fn calculate(
     let (is_ready, reason) = head.map_or((false, "HeadPodNotFound"), |head| head_ready(cluster, head));
     let message = if head.is_none() { "Head Pod not found" } else { "" };
     put(&mut conditions, HEAD_READY, is_ready, reason, message, at);
-    let suspension = Suspension::of(object);
+    let suspension = Suspension::from_object(object);
     if object.condition(PROVISIONED).is_none() && suspension != Suspension::Suspended {
         let (is_true, reason, message) = if all_run {
             (true, "AllPodRunningAndReadyFirstTime", "All Ray Pods are ready for the first time")

@@ -54,7 +54,7 @@ impl RayClusterController {
         at: Time,
         actions: &mut Vec<Action>,
     ) -> Result<(), Failure> {
-        match Suspension::of(object) {
+        match Suspension::from_object(object) {
             Suspension::Suspending => {
                 actions.extend(delete_all(pods.all()));
                 return Ok(());

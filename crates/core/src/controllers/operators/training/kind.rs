@@ -102,7 +102,7 @@ static KINDS: [Kind; 5] = [
 
 impl Kind {
     /// Returns the row of a kind.
-    pub(super) fn of(name: &str) -> Option<&'static Self> {
+    pub(super) fn find(name: &str) -> Option<&'static Self> {
         KINDS.iter().find(|kind| kind.name == name)
     }
 }

@@ -14,7 +14,7 @@ pub(super) const DEADLINE: &[&str] = &["runPolicy", "activeDeadlineSeconds"];
 /// Returns the pods of a job by role.
 #[must_use]
 pub(in super::super) fn subject(kind: &str, manifest: &Value) -> Option<Subject> {
-    let spec = TrainingSpec::parse(Kind::of(kind)?, manifest);
+    let spec = TrainingSpec::parse(Kind::find(kind)?, manifest);
     let decider = |sign, field: &[&'static str], why| Decider { sign, field: field.to_vec(), why };
     Some(Subject {
         roles: spec.roles.iter().map(|role| of_role(role, &spec)).collect(),

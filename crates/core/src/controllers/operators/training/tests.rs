@@ -7,7 +7,7 @@ use crate::text::value::json;
 
 /// Makes a job: a list of types, each with its number of pods and its restart policy, and a run policy.
 fn job(kind: &str, roles: &[(&str, u32, &str)], policy: serde_json::Value) -> Value {
-    let row = Kind::of(kind).unwrap();
+    let row = Kind::find(kind).unwrap();
     let container = serde_json::json!({"name": row.container, "image": "i"});
     let role = |(sort, replicas, restart): &(&str, u32, &str)| {
         let spec = serde_json::json!({"containers": [container]});

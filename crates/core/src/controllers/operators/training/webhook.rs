@@ -9,7 +9,7 @@ const MANAGERS: [&str; 2] = [managers::TRAINING, managers::MULTI_KUEUE];
 
 /// Tells whether the webhook of a kind takes a change.
 pub(in super::super) fn admits(kind: &str, old: &Value, new: &Value) -> bool {
-    let Some(kind) = Kind::of(kind) else { return true };
+    let Some(kind) = Kind::find(kind) else { return true };
     let (was, manager) = (manager(old), manager(new));
     let is_known_manager = manager.is_none_or(|manager| MANAGERS.contains(&manager));
     if kind.minds_manager && !is_known_manager || kind.keeps_manager && was != manager {

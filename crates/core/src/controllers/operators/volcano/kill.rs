@@ -40,7 +40,7 @@ pub(super) struct Kill {
 impl Target {
     /// Returns what an action on pods is about (`GetStateAction`); nothing where it is about a partition of a task without
     /// partitions.
-    fn of(action: JobAction, pods: Option<&RequestPods>, spec: &JobSpec) -> Option<Self> {
+    fn from_action(action: JobAction, pods: Option<&RequestPods>, spec: &JobSpec) -> Option<Self> {
         let task = pods.map(|pods| pods.task.clone());
         let members = match (action.level(), pods) {
             // A Command names no partition.
@@ -64,10 +64,12 @@ impl JobView<'_> {
         if self.object.deletion.is_some() {
             return None;
         }
-        match Step::of(self.phase(), action) {
+        match Step::new(self.phase(), action) {
             Step::Sync(_) => None,
             Step::Kill { keeps_ended, update } => Some((Target::All { keeps_ended }, update)),
-            Step::KillTarget(update) => Some((Target::of(action, request.pods.as_ref(), self.spec)?, update)),
+            Step::KillTarget(update) => {
+                Some((Target::from_action(action, request.pods.as_ref(), self.spec)?, update))
+            }
         }
     }
 
@@ -92,7 +94,7 @@ impl JobView<'_> {
             };
             if !members.is_empty() {
                 kill.terminating = kill.terminating.saturating_add(members.len());
-                kill.victims.push((nth, PodId::of(pods), members, !is_deleted));
+                kill.victims.push((nth, PodId::new(pods), members, !is_deleted));
             }
         }
         kill

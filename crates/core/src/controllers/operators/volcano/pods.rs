@@ -26,7 +26,7 @@ pub(super) struct PodId {
 
 impl PodId {
     /// Returns that of a group.
-    pub(super) fn of(pods: &PodGroup) -> Self {
+    pub(super) fn new(pods: &PodGroup) -> Self {
         Self { set: pods.set, attempt: pods.attempt, created: pods.created }
     }
 }
@@ -55,7 +55,7 @@ impl Marks {
     /// Returns those of a group.
     pub(super) fn of(&self, pods: &PodGroup) -> Indexes {
         self.0
-            .get(&PodId::of(pods))
+            .get(&PodId::new(pods))
             .map_or_else(Indexes::default, |marked| marked.intersection(&pods.members))
     }
 }
@@ -93,7 +93,7 @@ impl AnnouncedPods {
             && self.members == pods.members
     }
 
-    fn of(pods: &PodGroup) -> Self {
+    fn new(pods: &PodGroup) -> Self {
         Self {
             members: pods.members.clone(),
             phase: pods.phase,
@@ -142,8 +142,8 @@ impl Watch {
     /// Takes all pods for announced as they are.
     pub(super) fn know(&mut self, cluster: &Cluster) {
         for (nth, pods) in cluster.pods.iter().enumerate().skip(self.seen.len()) {
-            self.groups.entry(PodId::of(pods)).or_default().push(nth);
-            self.seen.push(Some(AnnouncedPods::of(pods)));
+            self.groups.entry(PodId::new(pods)).or_default().push(nth);
+            self.seen.push(Some(AnnouncedPods::new(pods)));
         }
     }
 
@@ -154,7 +154,7 @@ impl Watch {
         let cluster = of.cluster;
         // A part of a group that was announced is a group that was.
         for (nth, pods) in cluster.pods.iter().enumerate().skip(self.seen.len()) {
-            let groups = self.groups.entry(PodId::of(pods)).or_default();
+            let groups = self.groups.entry(PodId::new(pods)).or_default();
             let mut seen = groups.iter().filter_map(|nth| self.seen.get(*nth)?.as_ref());
             let whole = seen.find(|seen| !seen.members.intersection(&pods.members).is_empty());
             let part = whole.map(|seen| AnnouncedPods { members: pods.members.clone(), ..seen.clone() });
@@ -177,7 +177,7 @@ impl Watch {
                 None if pods.gone.is_some() => continue,
                 None => of.push(&mut changes, (pods, set), RequestEvent::PodPending, false),
             }
-            *seen = Some(AnnouncedPods::of(pods));
+            *seen = Some(AnnouncedPods::new(pods));
         }
         changes
     }
@@ -236,7 +236,7 @@ impl JobPods<'_> {
         let code = first.and_then(|container| container.terminated).map_or(0, |(code, _)| code);
         let request = Request {
             job: self.job,
-            pods: Some(RequestPods { task: Arc::clone(&set.role), id: PodId::of(pods), members }),
+            pods: Some(RequestPods { task: Arc::clone(&set.role), id: PodId::new(pods), members }),
             event,
             exit_code: if event == RequestEvent::PodFailed { code } else { 0 },
             action: None,

@@ -26,7 +26,7 @@ pub(in super::super) fn on_failures(
     failures: &[(&str, i64)],
 ) -> Vec<Option<(&'static str, Time)>> {
     let spec = JobSpec::from_spec(manifest.get("spec").unwrap_or(&Value::Null));
-    let id = PodId::of(&PodGroup::new(0, Indexes::default(), Time::START));
+    let id = PodId::new(&PodGroup::new(0, Indexes::default(), Time::START));
     let action = |(task, code): &(&str, i64)| {
         let pods = RequestPods { task: Arc::from(*task), id, members: Indexes::default() };
         let request =
@@ -43,7 +43,7 @@ impl VolcanoJobController {
     pub(super) fn take_over(&mut self, cluster: &Cluster, killed: &[PodGroup], at: Time) {
         *self = Self { commands: Some(at + LAG), ..Self::default() };
         for pods in killed {
-            self.marks.add(PodId::of(pods), &pods.members);
+            self.marks.add(PodId::new(pods), &pods.members);
         }
         self.watch.know(cluster);
         for (number, object) in cluster.objects.iter().enumerate().filter(|(_, object)| object.is_there()) {

@@ -36,7 +36,7 @@ pub(super) enum Update {
 
 impl Step {
     /// Returns what an action does in a phase (`Execute` of each state).
-    pub(super) fn of(phase: JobPhase, action: JobAction) -> Self {
+    pub(super) fn new(phase: JobPhase, action: JobAction) -> Self {
         let kill = |update| Self::Kill { keeps_ended: true, update };
         match phase {
             JobPhase::Pending | JobPhase::Running => match action {

@@ -131,7 +131,7 @@ impl<'a> JobView<'a> {
             ..before.clone()
         };
         let (mut missing, mut deletions) = (Vec::new(), Vec::new());
-        let mut known = TaskPods::of(self);
+        let mut known = TaskPods::new(self);
         for ((place, task), counts) in self.spec.tasks.iter().enumerate().zip(&mut status.tasks) {
             let wanted = Indexes::below(task.replicas);
             let mut found = 0_u32;
@@ -192,7 +192,7 @@ struct TaskPods<'a> {
 }
 
 impl<'a> TaskPods<'a> {
-    fn of(view: &JobView<'a>) -> Self {
+    fn new(view: &JobView<'a>) -> Self {
         let mut pods = vec![Vec::new(); view.spec.tasks.len()];
         for (nth, group, set) in known_pods(view.cluster, view.number, view.at) {
             if let Some(of_task) = view.spec.place(&set.role).and_then(|place| pods.get_mut(place)) {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::super::schema::{Id, Schema, SchemaShape};
-use super::super::stored::{Entries, Stored};
+use super::super::stored_object::{Entries, Stored};
 use super::{each, each_sharing, existing, set};
 use crate::kinds::{EACH, Kind};
 

@@ -1,7 +1,7 @@
 //! The pod templates and Job specs in a custom resource, as the API server decodes the pods and Jobs that are made of them.
 
 use super::super::schema::{Schema, SchemaShape};
-use super::super::stored::{Entries, Stored};
+use super::super::stored_object::{Entries, Stored};
 use super::{mapping, pod_spec, resource_lists, set, tidied, whole_job_spec};
 use crate::kinds::{Count, EACH, Kind, Pods, Reference, Restart, Times, Unset};
 use crate::text::value::Value;

@@ -1,7 +1,7 @@
 //! Which values of fields are the same to the API server as none, as its types in Go define it.
 
 use crate::judge::api::schema::{Id, Schema, SchemaFields, SchemaShape};
-use crate::judge::api::stored::Stored;
+use crate::judge::api::stored_object::Stored;
 
 /// Booleans for which `false` and unset are the same.
 const PLAIN_BOOLS: [&str; 7] = ["hostIPC", "hostNetwork", "hostPID", "readOnly", "stdin", "stdinOnce", "tty"];

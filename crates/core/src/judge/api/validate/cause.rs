@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 
-use super::part::ObjectPart;
-use crate::judge::api::stored::Stored;
+use super::object_part::ObjectPart;
+use crate::judge::api::stored_object::Stored;
 use crate::judge::fold::{self, FoldableProblem, Folded, Items};
 use crate::k8s::go::quoted;
 use crate::text::hash;

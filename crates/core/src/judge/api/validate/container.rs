@@ -1,10 +1,10 @@
 //! Containers: fields, ports and restart policy.
 
 use super::cause::{CausePlace as _, Causes};
-use super::part::ObjectPart;
+use super::key_set::SeenValues;
+use super::object_part::ObjectPart;
 use super::pod::Pod;
 use super::security::{profiles, user_ids};
-use super::seen::SeenValues;
 use super::{env, mounts, resources};
 use crate::k8s::go::quoted;
 use crate::k8s::names;

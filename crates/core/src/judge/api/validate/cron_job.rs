@@ -3,7 +3,7 @@
 use super::cause::{CausePlace as _, Causes};
 use super::job::job_spec;
 use super::metadata::metadata;
-use super::part::ObjectPart;
+use super::object_part::ObjectPart;
 use crate::k8s::cron::{Schedule, load_location};
 
 /// Checks a `CronJob`. On UPDATE, some invalid values of the old one are allowed.

@@ -7,7 +7,7 @@
 use std::collections::HashSet;
 
 use super::cause::Causes;
-use super::part::ObjectPart;
+use super::object_part::ObjectPart;
 use crate::kinds::{ContainerField, EACH, Kind};
 use crate::text::value::{Map, Value};
 
@@ -133,7 +133,7 @@ fn unique(list: &ObjectPart<'_, '_>, keys: &[&'static str], causes: &mut Causes)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::judge::api::stored::Stored;
+    use crate::judge::api::stored_object::Stored;
     use crate::text::value::json;
 
     fn said(spec: &Value) -> Vec<String> {

@@ -1,7 +1,7 @@
 //! Environment variables, and references to fields and resources.
 
 use super::cause::{CausePlace as _, Causes};
-use super::part::ObjectPart;
+use super::object_part::ObjectPart;
 use super::pod::Pod;
 use crate::k8s::go::quoted;
 use crate::k8s::names;

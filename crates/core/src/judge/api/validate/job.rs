@@ -3,7 +3,7 @@
 use super::cause::{CausePlace as _, Causes};
 use super::job_policies::{pod_failure_policy, success_policy};
 use super::metadata::metadata;
-use super::part::ObjectPart;
+use super::object_part::ObjectPart;
 use super::{pod, selector};
 use crate::k8s::go::quoted;
 use crate::k8s::names;

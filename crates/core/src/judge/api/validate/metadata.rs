@@ -1,7 +1,7 @@
 //! Metadata: names, labels, annotations, finalizers and owners.
 
 use super::cause::{CausePlace as _, Causes};
-use super::part::ObjectPart;
+use super::object_part::ObjectPart;
 use super::selector;
 use crate::k8s::names;
 

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::cause::Causes;
-use super::part::ObjectPart;
+use super::key_set::SeenValues;
+use super::object_part::ObjectPart;
 use super::pod::Pod;
-use super::seen::SeenValues;
 use super::volume;
 
 pub(super) fn mounts(container: &ObjectPart<'_, '_>, pod: &Pod<'_>, causes: &mut Causes) {

@@ -5,11 +5,11 @@
 
 use super::cause::{Cause, CausePlace as _, Causes};
 use super::custom;
-use super::part::ObjectPart;
+use super::object_part::ObjectPart;
 use super::runtime_env;
 use super::volcano::volcano;
 use crate::controllers::managers;
-use crate::judge::api::stored::Stored;
+use crate::judge::api::stored_object::Stored;
 use crate::judge::checks::{APP_WRAPPER_OPERATOR, RAY_OPERATOR, TRAINING_OPERATOR, VOLCANO_OPERATOR};
 use crate::k8s::go::quoted;
 use crate::k8s::names;

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::cause::Causes;
 use super::container::{common, host_ports, resize_policy, restart_policy, unmasked};
+use super::key_set::SeenValues;
 use super::metadata::annotations;
-use super::part::ObjectPart;
+use super::object_part::ObjectPart;
 use super::probes::probes;
 use super::scheduling::{spread, tolerations};
 use super::security::{host_users, pod_security, user_ids};
-use super::seen::SeenValues;
 use super::system::{host_process, system_options};
 use super::{pod_annotations, resources, selector, volume};
 use crate::k8s::go::quoted;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::cause::{CausePlace as _, Causes};
-use super::part::ObjectPart;
+use super::object_part::ObjectPart;
 use super::volume;
 use crate::k8s::go::quoted;
 use crate::kinds::TEMPLATE;

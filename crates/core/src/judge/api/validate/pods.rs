@@ -6,11 +6,11 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::cause::{Cause, Causes, Reason};
-use super::part::ObjectPart;
+use super::object_part::ObjectPart;
 use super::{env, job, operator, pod, pod_annotations, resources, validate};
 use crate::judge::api::defaults;
-use crate::judge::api::made::own_claims;
 use crate::judge::api::place::{ApiPlace, PlaceStep, each_mapping, value_at};
+use crate::judge::api::template_pods::own_claims;
 use crate::kinds::{Kind, Reference};
 use crate::text::meter;
 use crate::text::pointer::{Pointer, Token};

@@ -2,9 +2,9 @@
 
 use super::cause::{CausePlace as _, Causes};
 use super::container::port_number;
-use super::part::ObjectPart;
+use super::object_part::ObjectPart;
 use super::pod::Pod;
-use crate::judge::api::stored::Stored;
+use crate::judge::api::stored_object::Stored;
 use crate::k8s::names;
 
 pub(super) fn probes(container: &ObjectPart<'_, '_>, pod: &Pod<'_>, causes: &mut Causes) {

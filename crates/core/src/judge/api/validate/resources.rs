@@ -3,8 +3,8 @@
 use std::collections::{BTreeSet, HashMap};
 
 use super::cause::{CausePlace, Causes};
-use super::part::ObjectPart;
-use super::seen::SeenValues;
+use super::key_set::SeenValues;
+use super::object_part::ObjectPart;
 use crate::k8s::go::quoted;
 use crate::k8s::names;
 use crate::k8s::quantity::Quantity;

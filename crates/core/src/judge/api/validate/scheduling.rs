@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::cause::{CausePlace as _, Causes};
-use super::part::ObjectPart;
+use super::object_part::ObjectPart;
 use super::selector;
 use crate::k8s::go::quoted;
 use crate::k8s::names;

@@ -1,8 +1,8 @@
 //! Security contexts: users, sysctls, seccomp and AppArmor profiles.
 
 use super::cause::{CausePlace as _, Causes};
-use super::part::ObjectPart;
-use super::seen::SeenValues;
+use super::key_set::SeenValues;
+use super::object_part::ObjectPart;
 use super::volume;
 use crate::k8s::go::quoted;
 use crate::kinds::TEMPLATE;

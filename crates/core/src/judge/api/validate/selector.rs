@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 
 use super::cause::{CausePlace as _, Causes};
-use super::part::ObjectPart;
-use crate::judge::api::stored::Stored;
+use super::object_part::ObjectPart;
+use crate::judge::api::stored_object::Stored;
 use crate::k8s::names;
 
 /// Checks a mapping of labels, or a node selector. The server names the mapping, never the label.

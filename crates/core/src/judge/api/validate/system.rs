@@ -1,7 +1,7 @@
 //! Fields that depend on the operating system, and Windows host processes.
 
 use super::cause::{CausePlace as _, Causes};
-use super::part::ObjectPart;
+use super::object_part::ObjectPart;
 
 /// Checks that fields of the other operating system are not set.
 pub(super) fn system_options(spec: &ObjectPart<'_, '_>, causes: &mut Causes) {

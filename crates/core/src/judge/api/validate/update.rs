@@ -4,8 +4,8 @@
 use std::collections::HashSet;
 
 use super::cause::{Cause, CausePlace as _, Causes};
-use super::part::ObjectPart;
-use crate::judge::api::stored::Stored;
+use super::object_part::ObjectPart;
+use crate::judge::api::stored_object::Stored;
 use crate::kinds::{Api, Kind};
 use crate::text::pointer::{Pointer, Token};
 use crate::text::value::{Map, Value};

@@ -7,8 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::cause::Causes;
-use super::part::ObjectPart;
-use crate::judge::api::stored::Stored;
+use super::object_part::ObjectPart;
+use crate::judge::api::stored_object::Stored;
 use crate::k8s::go::quoted;
 use crate::text::meter;
 use crate::text::placeholder::{is_placeholder, is_to_replace};

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::cause::{CausePlace, Causes};
+use super::key_set::SeenValues;
 use super::metadata::annotations;
-use super::part::ObjectPart;
-use super::seen::SeenValues;
+use super::object_part::ObjectPart;
 use super::{env, selector};
 use crate::k8s::go::quoted;
 use crate::k8s::names;

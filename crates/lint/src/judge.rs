@@ -1,14 +1,16 @@
 //! Splits a text into documents, judges them, and merges the results.
 
+pub mod document;
+
 use std::sync::Arc;
 
 use jobgate_core::text::yaml::{self, Chunk, Edit, SyntaxError, SyntaxErrorKind};
 use jobgate_report::{Reason, Report, helm, plural};
 use rayon::prelude::*;
 
+use self::document::{Broken, DocumentContext, JudgedDocuments};
 use crate::claims::Scope;
-use crate::document::{self, Broken, DocumentContext, JudgedDocuments};
-use crate::loaded::Loaded;
+use crate::file_bytes::Loaded;
 use crate::options::LintOptions;
 use crate::place::{self, unjudged};
 use crate::subject::{Role, Subject};

@@ -1,7 +1,7 @@
 //! What a JobSet asks for, as far as what it waits for depends on it.
 
 use super::super::super::managers;
-use super::super::asked::{Asked, AskedObjects, other_manager};
+use super::super::demand::{Asked, AskedObjects, other_manager};
 use super::spec::{DependencyStatus, JobSetSpec};
 use crate::text::value::Value;
 

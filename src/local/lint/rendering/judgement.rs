@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::chart_copy;
 use super::plan::{self, RenderJob};
-use super::without;
 use crate::local::lint::claims;
 use crate::local::lint::kustomization::{self, Absent};
 use crate::local::lint::options::Options;
@@ -17,7 +17,7 @@ use crate::text::yaml::{self, Chunk};
 use jobgate_lint::Input;
 use jobgate_lint::Loaded;
 use jobgate_lint::attribute::RenderedManifest;
-use jobgate_lint::document::helm_source;
+use jobgate_lint::judge::document::helm_source;
 
 /// A rendering that was judged.
 pub(super) struct JudgedRendering {
@@ -57,9 +57,9 @@ pub(super) fn judged(
                         let why = format!("dependencies are missing ({missing}), and without them {why}");
                         failed(why, helm_dependencies(&dir))
                     };
-                    let copy = without::copy(of, &missing, run.options)
+                    let copy = chart_copy::copy(of, &missing, run.options)
                         .map_err(|error| lacks(format!("it cannot be copied: {error}")))?;
-                    let text = renderer.chart(&copy.path().join(without::CHART_COPY), values, namespace);
+                    let text = renderer.chart(&copy.path().join(chart_copy::CHART_COPY), values, namespace);
                     let text = text.map_err(|why| lacks(why.to_string()))?;
                     lacking = missing;
                     text

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::review::{Head, Subject};
 use crate::judge::facts::{FactKind, Facts, WantedClaim, WantedObject};
-use crate::judge::joined::Joined;
 use crate::judge::rule::Needs;
+use crate::judge::runtime_pods::Joined;
 use crate::judge::words::is_named_like_checkpoints;
 use crate::kinds::{Mounted, Workload};
 

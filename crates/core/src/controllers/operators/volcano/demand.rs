@@ -1,6 +1,6 @@
 //! What a Volcano Job asks for, as far as what it waits for depends on it.
 
-use super::super::asked::{Asked, AskedRole, Numbers};
+use super::super::demand::{Asked, AskedRole, Numbers};
 use super::spec::JobSpec;
 use crate::text::value::Value;
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use super::claims;
-use super::input::Unreadable;
+use super::discover::Unreadable;
 use super::options::Options;
 use super::run::{FileResult, LintRun};
 use super::source;

@@ -5,7 +5,7 @@ use std::collections::hash_map::DefaultHasher;
 
 use super::cause::CausePlace;
 use crate::judge::api::place::{ApiPlace, PlaceStep};
-use crate::judge::api::stored::{Entries, Stored};
+use crate::judge::api::stored_object::{Entries, Stored};
 use crate::judge::fold;
 use crate::kinds::whole;
 use crate::text::meter;

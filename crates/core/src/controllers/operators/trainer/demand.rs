@@ -2,7 +2,7 @@
 
 use super::super::super::managers;
 use super::super::super::time::Time;
-use super::super::asked::{Asked, AskedObjects, other_manager};
+use super::super::demand::{Asked, AskedObjects, other_manager};
 use super::build::is_suspended;
 use crate::text::value::Value;
 

@@ -2,7 +2,7 @@
 
 use super::super::super::managers;
 use super::super::super::time::Time;
-use super::super::asked::{Asked, AskedObjects, AskedRole, Numbers, other_manager};
+use super::super::demand::{Asked, AskedObjects, AskedRole, Numbers, other_manager};
 use crate::text::value::Value;
 
 /// Returns what an MPIJob asks for. One that the operator leaves alone asks for nothing.
@@ -20,7 +20,7 @@ pub(in super::super) fn asked(manifest: &Value) -> Option<Asked> {
         deadline_at: &["runPolicy", "activeDeadlineSeconds"],
         ..Asked::default()
     };
-    let Some(spec) = super::MpiSpec::read(manifest) else {
+    let Some(spec) = super::MpiSpec::from_manifest(manifest) else {
         return whole.manager.is_some().then_some(whole);
     };
     let workers = spec.workers();

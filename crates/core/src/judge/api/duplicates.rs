@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::follows::Follows;
+use super::consequences::Follows;
 use super::is_of_image;
 use super::structure::short;
 use super::validate::{Cause, Reason};

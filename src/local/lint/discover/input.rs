@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use globset::{GlobBuilder, GlobMatcher};
 use ignore::WalkBuilder;
 
-use super::ignored::Ignored;
+use super::gitignore::Ignored;
 use super::patterns::Patterns;
 use crate::local::files::{Tree, VERSION_CONTROL};
 use crate::local::paths::{STDIN, path_text};

@@ -3,15 +3,15 @@
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
 
-use jobgate_lint::against::ObjectKey;
 use jobgate_lint::claims::{Claims, Scope};
+use jobgate_lint::existing_objects::ObjectKey;
 use jobgate_lint::objects::objects;
 use jobgate_lint::{Input, Layered};
 
 use super::options::Options;
 use super::{claims, source};
 use crate::judge::facts::{FactKind, FactTable, WantedObject};
-use crate::judge::joined::Joined;
+use crate::judge::runtime_pods::Joined;
 use crate::kinds::Workload;
 use crate::text::value::Value;
 use crate::text::yaml;

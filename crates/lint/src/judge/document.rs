@@ -1,9 +1,10 @@
 //! One document: its objects, their findings, and the places of the findings.
 
 mod duplicates;
+mod hidden_findings;
 mod known_kind;
-mod missed;
 mod object;
+mod unjudged;
 
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 use super::super::super::dashboard::HEAD;
 use super::super::super::managers;
 use super::super::super::time::Time;
-use super::super::asked::{Asked, AskedObjects, AskedRole, Numbers, other_manager};
+use super::super::demand::{Asked, AskedObjects, AskedRole, Numbers, other_manager};
 use super::cluster_spec::{ClusterSpec, WorkerGroup};
 use super::job_spec::{JobSpec, SubmissionMode};
 use crate::text::value::Value;

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashSet};
 
 use super::defaults::{made_job, made_template};
 use super::place::{ApiPlace, PlaceStep, each_mapping, value_at};
-use super::stored::Stored;
+use super::stored_object::Stored;
 use crate::kinds::{Field, Kind, Mounted, Part, TEMPLATE, Workload, each_at};
 use crate::text::pointer::Pointer;
 use crate::text::value::{Value, json};

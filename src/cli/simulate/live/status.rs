@@ -2,7 +2,7 @@
 
 use super::subject::Subject;
 use super::times::Moment;
-use crate::cli::simulate::decides::Decision;
+use crate::cli::simulate::decisive_field::Decision;
 use crate::cli::simulate::endings::OrBecause;
 use crate::cli::simulate::timeline::Entry;
 use crate::controllers::live::{LiveOutcome, Wait, WaitFor};

@@ -6,7 +6,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::forward::{self, ForwardError};
 use super::{Ask, MAX_PODS, handshake, port_named, running};
-use crate::doctor::observed::{Observed, Seen, Served, Unread};
+use crate::doctor::observations::{Observed, Seen, Served, Unread};
 use jobgate_cluster::chain;
 use jobgate_core::text::value::Value;
 

@@ -1,7 +1,7 @@
 //! What a job waits for is what it asks for.
 
 use super::super::super::managers;
-use super::super::asked::{Asked, AskedRole, Numbers, other_manager};
+use super::super::demand::{Asked, AskedRole, Numbers, other_manager};
 use super::kind::Kind;
 use super::spec::TrainingSpec;
 use super::subject::DEADLINE;
@@ -9,7 +9,7 @@ use crate::text::value::Value;
 
 /// Returns what a job asks for.
 pub(in super::super) fn asked(kind: &str, manifest: &Value) -> Option<Asked> {
-    let spec = TrainingSpec::parse(Kind::of(kind)?, manifest);
+    let spec = TrainingSpec::parse(Kind::find(kind)?, manifest);
     let policy = manifest.pointer("/spec/runPolicy").unwrap_or(&Value::Null);
     let role = |role: &super::spec::Role<'_>| AskedRole {
         name: role.name.to_owned(),
