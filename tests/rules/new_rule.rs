@@ -169,8 +169,8 @@ fn answered() {
     assert!(!answer(&early, Endpoint::Mutate).0, "what must be rejected early is");
 }
 
-/// `/mutate` calls a rule that only warns or notes for an object that it denies, and for no other; `/validate` does not call one
-/// that only notes.
+/// `/mutate` calls a rule that does not fill in for an object that it denies, and one that denies for an object that it patches as
+/// well; `/validate` does not call one that only notes.
 fn called() {
     let count = |action| {
         let calls = Arc::new(AtomicUsize::new(0));
@@ -181,16 +181,19 @@ fn called() {
     let (counters, rules): (Vec<_>, Vec<_>) =
         [Action::Ignore, Action::Note, Action::Warn, Action::Deny].map(count).into_iter().unzip();
     let own = policy(RuleSet::built_in().with(rules).unwrap(), "{}");
-    let mut filled = job(&json!({}));
+    let bare = job(&json!({}));
+    let mut filled = bare.clone();
     filled["spec"]["ttlSecondsAfterFinished"] = 60.into();
     filled["spec"]["podReplacementPolicy"] = "Failed".into();
     let mut denied = filled.clone();
     denied["spec"]["template"]["spec"]["restartPolicy"] = "Always".into();
     let cases = [
-        (Endpoint::Mutate, &filled, [0, 0, 0, 1]),
+        (Endpoint::Mutate, &filled, [0, 0, 0, 0]),
+        // A patch may not lead to a denial.
+        (Endpoint::Mutate, &bare, [0, 0, 0, 1]),
         (Endpoint::Validate, &filled, [0, 0, 1, 1]),
-        // All of them once more, for what the denial says.
-        (Endpoint::Mutate, &denied, [0, 1, 1, 2]),
+        // For what the denial says.
+        (Endpoint::Mutate, &denied, [0, 1, 1, 1]),
     ];
     for (endpoint, object, expected) in cases {
         let body = admission::request(object, None, "ml").unwrap().to_string();

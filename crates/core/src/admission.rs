@@ -293,8 +293,7 @@ fn decided(
         let verdict = judged(Which::Answered, &object, old.as_ref());
         return Decided { is_denied: denies(&verdict), verdict, object, old };
     }
-    // A patch must not lead to a denial, so denials must be known.
-    let mut verdict = judged(Which::Binding, &object, old.as_ref());
+    let mut verdict = judged(Which::Mutating, &object, old.as_ref());
     let mut is_denied = denies(&verdict);
     if !is_denied && !verdict.restore.is_empty() {
         // Skipped fields may differ, and then restoring does not undo the change. The objects are dropped
@@ -302,7 +301,7 @@ fn decided(
         (object, old) = (Value::Null, None);
         match texts.and_then(|texts| texts.whole()) {
             Some((new, before)) => {
-                verdict = judged(Which::Binding, &new, Some(&before));
+                verdict = judged(Which::Mutating, &new, Some(&before));
                 is_denied = denies(&verdict);
                 (object, old) = (new, Some(before));
             }

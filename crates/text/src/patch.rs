@@ -4,6 +4,7 @@ mod joined;
 mod op;
 
 use std::collections::BTreeMap;
+use std::mem;
 
 use json_patch::jsonptr::{self, PointerBuf};
 use json_patch::{AddOperation, PatchOperation, RemoveOperation, ReplaceOperation};
@@ -56,7 +57,18 @@ pub fn apply(object: &Value, ops: &[Op]) -> Result<Value, DoesNotApply> {
 /// # Errors
 /// As [`apply`]; earlier operations stay applied.
 pub fn apply_in_place(object: &mut Value, ops: &[Op]) -> Result<(), DoesNotApply> {
-    ops.iter().try_for_each(|op| apply_one(object, op).ok_or_else(|| DoesNotApply(op.pointer().clone())))
+    apply_reversibly(object, ops).map(drop)
+}
+
+/// Applies the operations to the object itself, and returns those that reverse them.
+///
+/// # Errors
+/// As [`apply`]; earlier operations stay applied.
+pub fn apply_reversibly(object: &mut Value, ops: &[Op]) -> Result<Vec<Op>, DoesNotApply> {
+    let reverse = |op: &Op| apply_one(object, op).ok_or_else(|| DoesNotApply(op.pointer().clone()));
+    let mut reversed: Vec<Op> = ops.iter().map(reverse).collect::<Result<_, _>>()?;
+    reversed.reverse();
+    Ok(reversed)
 }
 
 /// Merges a patch into a value (RFC 7386).
@@ -137,7 +149,8 @@ pub fn agrees_with_rfc_6902(object: &Value, ops: &[Op], patched: &Value) -> bool
     json_patch::patch(&mut other, &document(ops)).is_ok() && *patched == other
 }
 
-fn apply_one(object: &mut Value, op: &Op) -> Option<()> {
+/// Applies one operation, and returns the one that reverses it.
+fn apply_one(object: &mut Value, op: &Op) -> Option<Op> {
     let tokens = op.pointer().tokens();
     let (last, parents) = tokens.split_last()?;
     let parent = parents.iter().try_fold(object, |value, token| match (value, token) {
@@ -145,25 +158,30 @@ fn apply_one(object: &mut Value, op: &Op) -> Option<()> {
         (Value::Array(list), Token::Index(index)) => list.get_mut(*index),
         _ => None,
     })?;
-    match (op, parent, last) {
-        (Op::Add(_, value), Value::Object(map), Token::Key(key)) => {
-            drop(map.insert(key.to_string(), value.clone()));
+    Some(match (op, parent, last) {
+        (Op::Add(at, value), Value::Object(map), Token::Key(key)) => {
+            match map.insert(key.to_string(), value.clone()) {
+                Some(before) => Op::Replace(at.clone(), before),
+                None => Op::Remove(at.clone()),
+            }
         }
-        (Op::Add(_, value), Value::Array(list), Token::Index(index)) if *index <= list.len() => {
+        (Op::Add(at, value), Value::Array(list), Token::Index(index)) if *index <= list.len() => {
             make_room(list);
             list.insert(*index, value.clone());
+            Op::Remove(at.clone())
         }
-        (Op::Replace(_, value), Value::Object(map), Token::Key(key)) => *map.get_mut(key)? = value.clone(),
-        (Op::Replace(_, value), Value::Array(list), Token::Index(index)) => {
-            *list.get_mut(*index)? = value.clone();
+        (Op::Replace(at, value), Value::Object(map), Token::Key(key)) => {
+            Op::Replace(at.clone(), mem::replace(map.get_mut(key)?, value.clone()))
         }
-        (Op::Remove(_), Value::Object(map), Token::Key(key)) => drop(map.remove(key)?),
-        (Op::Remove(_), Value::Array(list), Token::Index(index)) if *index < list.len() => {
-            drop(list.remove(*index));
+        (Op::Replace(at, value), Value::Array(list), Token::Index(index)) => {
+            Op::Replace(at.clone(), mem::replace(list.get_mut(*index)?, value.clone()))
+        }
+        (Op::Remove(at), Value::Object(map), Token::Key(key)) => Op::Add(at.clone(), map.remove(key)?),
+        (Op::Remove(at), Value::Array(list), Token::Index(index)) if *index < list.len() => {
+            Op::Add(at.clone(), list.remove(*index))
         }
         _ => return None,
-    }
-    Some(())
+    })
 }
 
 /// Combines operations that were each made for the same object; one that clashes with an earlier one is left
@@ -207,6 +225,27 @@ mod tests {
             let (small, moved) = footprint(&object, &ops);
             assert_eq!(apply(&small, &moved).is_ok(), applies);
         }
+    }
+
+    #[test]
+    fn operations_are_reversed() {
+        let object = json!({"metadata": {"name": "x"}, "list": [1, 2, 3], "n": null});
+        let list = Pointer::new(&["list"]);
+        let ops = [
+            Op::Add(Pointer::new(&["spec"]), json!({"a": 1})),
+            Op::Add(Pointer::new(&["spec", "b"]), 2.into()),
+            Op::Add(Pointer::new(&["n"]), 3.into()),
+            Op::Replace(Pointer::new(&["metadata", "name"]), "y".into()),
+            Op::Add(&list / 3, 4.into()),
+            Op::Remove(&list / 0),
+            Op::Replace(&list / 1, 5.into()),
+            Op::Remove(Pointer::new(&["metadata"])),
+        ];
+        let mut changed = object.clone();
+        let reverse = apply_reversibly(&mut changed, &ops).expect("applies");
+        assert_eq!(changed, json!({"list": [2, 5, 4], "n": 3, "spec": {"a": 1, "b": 2}}));
+        apply_in_place(&mut changed, &reverse).expect("applies");
+        assert_eq!(changed, object);
     }
 
     #[test]

@@ -53,8 +53,8 @@ impl Doubt {
     }
 }
 
-/// Returns the operations of a verdict by `rules` if they pass every check. `judge` judges the patched object,
-/// at least by the rules that deny or fill in.
+/// Returns the operations of a verdict by `rules` if they pass every check. `judge` judges an object by the rules that deny
+/// or fill in: the patched one, and the one before only if the patched one is denied.
 ///
 /// # Errors
 ///
@@ -63,7 +63,7 @@ pub(crate) fn checked_patch(
     mut object: Value,
     verdict: &Verdict,
     rules: &RuleSet,
-    judge: impl FnOnce(&Value) -> Verdict,
+    judge: impl Fn(&Value) -> Verdict,
 ) -> Result<Vec<Op>, Doubt> {
     // Before they are joined: an object may have any number of templates to fill.
     if verdict.findings.iter().any(Finding::fills_too_much) {
@@ -96,14 +96,19 @@ pub(crate) fn checked_patch(
         return Err(Doubt::StraysOutside);
     }
     drop((before, moved, after));
-    patch::apply_in_place(&mut object, &ops).map_err(|_| Doubt::DoesNotApply)?;
+    let reverse = patch::apply_reversibly(&mut object, &ops).map_err(|_| Doubt::DoesNotApply)?;
     let again = judge(&object);
     if !again.fill_ops().is_empty() {
         return Err(Doubt::NotIdempotent);
     }
-    let denied = denials(verdict);
-    if denials(&again).into_iter().any(|(rule, count)| count > denied.get(rule).copied().unwrap_or_default())
-    {
+    let denied = denials(&again);
+    if denied.is_empty() {
+        return Ok(ops);
+    }
+    patch::apply_in_place(&mut object, &reverse).map_err(|_| Doubt::DoesNotApply)?;
+    let first = judge(&object);
+    let before = denials(&first);
+    if denied.into_iter().any(|(rule, count)| count > before.get(rule).copied().unwrap_or_default()) {
         return Err(Doubt::NewDenial);
     }
     Ok(ops)

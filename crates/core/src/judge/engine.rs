@@ -30,16 +30,24 @@ pub(crate) enum Which {
     Answered,
     /// Rules that deny or fill in: the result of a patch does not depend on the others.
     Binding,
+    /// Rules that fill in, or deny what the API server would reject before `/validate` is called.
+    Mutating,
 }
 
 impl Which {
-    fn runs(self, action: Action) -> bool {
+    fn runs(self, rule: &Rule, action: Action) -> bool {
         match action {
             Action::Ignore => false,
             Action::Note => self == Self::All,
-            Action::Warn => self != Self::Binding,
-            Action::Deny | Action::Fill => true,
+            Action::Warn => matches!(self, Self::All | Self::Answered),
+            Action::Deny => self != Self::Mutating || rule.before_validate,
+            Action::Fill => true,
         }
+    }
+
+    /// Tells whether only fills and denials are of interest.
+    fn is_binding(self) -> bool {
+        matches!(self, Self::Binding | Self::Mutating)
     }
 }
 
@@ -237,9 +245,9 @@ impl<'a> Judgement<'a> {
             !self.workload.has_spec() || (self.request.origin == Origin::File && self.workload.is_partial());
         let runs = |(rule, settings): &(&Rule, Effective)| {
             let kept = settings.action == Action::Fill && self.wishes.keeps(&rule.id);
-            let is_needed = is_wanted(rule) && (which != Which::Binding || !rule.ignores_fills);
-            let is_run =
-                which.runs(settings.action) || which == Which::Answered && self.answers_note(rule, settings);
+            let is_needed = is_wanted(rule) && (!which.is_binding() || !rule.ignores_fills);
+            let is_run = which.runs(rule, settings.action)
+                || which == Which::Answered && self.answers_note(rule, settings);
             is_needed && is_run && !kept
         };
         let of_kind = self.scope.rules(|rule| rule.kinds.contains(self.workload.kind));
@@ -247,7 +255,7 @@ impl<'a> Judgement<'a> {
         let reading = WorkloadReading::from_workload(self.workload);
         let mut findings = Folded::default();
         for (rule, settings) in &rules {
-            let is_binding = which == Which::Binding;
+            let is_binding = which.is_binding();
             let says_notes = which == Which::All || which == Which::Answered && self.is_named(rule);
             let mut cx =
                 Cx { findings, partial, is_binding, says_notes, ..self.cx(rule, settings, &reading) };
@@ -387,7 +395,8 @@ mod tests {
     use crate::text::patch;
     use crate::text::value::{Value, json};
 
-    /// A patch is checked by the rules that deny or fill in alone: nothing that it depends on is of others.
+    /// A patch is made by the rules that fill in alone, and checked by those that deny as well: nothing that it depends on is
+    /// of others.
     #[test]
     fn what_is_denied_and_filled_in_depends_on_no_other_rule() {
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/rules");
@@ -415,6 +424,16 @@ mod tests {
                     let binding = evaluate_by(Which::Binding, policy, &NoFacts, &request);
                     assert_eq!(all.fill_ops(), binding.fill_ops(), "{}", file.display());
                     assert_eq!(denied(&all), denied(&binding), "{}", file.display());
+                    let mutating = evaluate_by(Which::Mutating, policy, &NoFacts, &request);
+                    assert_eq!(all.fill_ops(), mutating.fill_ops(), "{}", file.display());
+                    let is_early = |finding: &Finding| {
+                        rules.find(&finding.rule).is_some_and(|rule| rule.before_validate)
+                    };
+                    let early = |mut denied: Vec<Finding>| {
+                        denied.retain(is_early);
+                        denied
+                    };
+                    assert_eq!(early(denied(&all)), early(denied(&mutating)), "{}", file.display());
                     bound += usize::from(!denied(&all).is_empty() || !all.fill_ops().is_empty());
                     fewer += usize::from(binding.findings.len() < all.findings.len());
                 }

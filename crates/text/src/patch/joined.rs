@@ -222,7 +222,7 @@ fn grow(around: &mut Op, op: &Op) -> Option<()> {
             Some(_) if !matches!(below.last(), Some(Token::Index(_))) => {
                 merge(value.pointer_mut(&below.to_json_pointer())?, new)
             }
-            _ => apply_one(value, &Op::Add(below, new.clone())),
+            _ => apply_one(value, &Op::Add(below, new.clone())).map(drop),
         },
         Op::Replace(..) | Op::Remove(_) => None,
     }
