@@ -67,9 +67,9 @@
 //! is not set. With `restartPolicy: OnFailure` the restarts of containers count, and the Job fails when there
 //! are as many as the limit, so one more is needed.
 //!
-//! That the limit decides is what the model of `jobgate simulate --what crash-all` says, with the limit as it is
-//! and with the one of the fix: without a difference, nothing is reported. Where the first failure ends the
-//! Job, the finding says what that costs (`jobgate simulate --what exit=1`).
+//! That the limit decides is what the model of `jobgate simulate --what crash-all` says: where something else ends
+//! the Job, such as its deadline, nothing is reported. Where the first failure ends the Job, the finding says what
+//! that costs (`jobgate simulate --what exit=1`).
 //!
 //! The rule is silent
 //!
@@ -143,18 +143,11 @@ fn check(cx: &mut Cx<'_>) {
         // Where there is no retry, the first failure decides, and its cost is said.
         let incident = if gang.survived() == 0 { FAILS } else { FAIL_ALWAYS };
         let now = cx.forecast(index, incident);
-        let fixed = cx.forecast_after(index, incident, std::slice::from_ref(&fix));
-        if !decides(now.as_ref(), fixed.as_ref()) {
-            continue;
+        // Until the limit ends the Job, a higher one changes nothing, so the fix needs no question: it always ends later.
+        if now.as_ref().is_none_or(Forecast::exceeds_limit) {
+            report(cx, (index, &gang), now.as_ref(), fix);
         }
-        report(cx, (index, &gang), now.as_ref(), fix);
     }
-}
-
-/// Tells whether the limit ends the Job, and a higher one would do so later; also where there is no short answer.
-fn decides(now: Option<&Forecast>, fixed: Option<&Forecast>) -> bool {
-    let ends = now.is_none_or(Forecast::exceeds_limit);
-    ends && now.zip(fixed).is_none_or(|(now, fixed)| fixed.outcome.at > now.outcome.at)
 }
 
 fn report(cx: &mut Cx<'_>, (index, gang): (usize, &GangRetries), now: Option<&Forecast>, fix: Op) {
