@@ -76,11 +76,11 @@ fn rendering<'s>(reader: &mut Reader<'s>, field: &Field<'s>) -> Option<Render> {
     });
     let sets: Vec<Field<'s>> = reader.list(&fields.get("values"), "`values`", true).collect();
     Some(Render {
-        charts: reader.boolean(&fields.get("charts"), "`charts`").unwrap_or(true),
-        kustomizations: reader.boolean(&fields.get("kustomizations"), "`kustomizations`").unwrap_or(true),
+        charts: reader.flag(&fields, "charts"),
+        kustomizations: reader.flag(&fields, "kustomizations"),
         values: sets.iter().map(|set| values(reader, set)).collect(),
         timeout: seconds,
-        network: reader.boolean(&fields.get("network"), "`network`").unwrap_or(false),
+        network: reader.flag(&fields, "network"),
         allow_failures: patterns(reader, &fields.get("allowFailures"), "`allowFailures`", true),
     })
 }

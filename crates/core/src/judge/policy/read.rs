@@ -52,8 +52,7 @@ impl<'s> Reader<'s> {
             .collect();
         let opt_outs = OptOut::ALL.map(|opt_out| (opt_out.as_str(), opt_out));
         policy.opt_out = self.choice(&spec.get("optOut"), "`optOut`", &opt_outs).unwrap_or_default();
-        policy.report_fills =
-            self.boolean(&spec.get("reportFills"), "`reportFills`").unwrap_or(policy.report_fills);
+        policy.report_fills = self.flag(&spec, "reportFills");
         let assumptions = self.nested(&spec, "assumptions", &tables::ASSUMPTIONS);
         self.assumptions(&assumptions, &mut policy.assumptions);
         let controllers = spec.get("trustedControllers");

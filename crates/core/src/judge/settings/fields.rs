@@ -66,14 +66,14 @@ impl<'s> Reader<'s> {
         at: &Pointer,
         value: Option<&'s Value>,
         name: &str,
-        known: &SettingsTable,
+        known: &'static SettingsTable,
     ) -> Fields<'s> {
         let map = self.mapping(at, value, name);
         for key in map.into_iter().flat_map(Map::keys).filter(|key| !known.has(key)) {
             let message = format!("{name} has no key `{}`", shown(key));
             self.error(&at.key(key), Part::Key, message, Some(hint(key, known.keys())));
         }
-        Fields { at: at.clone(), map }
+        Fields { at: at.clone(), map, known }
     }
 
     /// Reads a list that may be left out or, if `may_be_empty`, empty.
@@ -164,12 +164,18 @@ impl<'s> Reader<'s> {
         }
     }
 
+    /// Reads a key that is `true` or `false`, with the default of its table.
+    pub fn flag(&mut self, fields: &Fields<'s>, key: &'static str) -> bool {
+        let given = self.boolean(&fields.get(key), &format!("`{key}`"));
+        given.unwrap_or_else(|| fields.known.is_on_by_default(key))
+    }
+
     /// Reads a mapping with fixed keys that is a field of another one.
     pub(crate) fn nested(
         &mut self,
         outer: &Fields<'s>,
         key: &'static str,
-        known: &SettingsTable,
+        known: &'static SettingsTable,
     ) -> Fields<'s> {
         let field = outer.get(key);
         self.fields(&field.at, field.value, &format!("`{key}`"), known)
@@ -246,6 +252,8 @@ pub struct Fields<'s> {
     pub at: Pointer,
     /// The mapping.
     pub map: Option<&'s Map>,
+    /// Its keys.
+    known: &'static SettingsTable,
 }
 
 impl<'s> Fields<'s> {

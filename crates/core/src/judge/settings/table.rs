@@ -115,6 +115,11 @@ impl SettingsTable {
         self.keys().any(|known| known == key)
     }
 
+    /// Tells whether a flag is on if its key is left out.
+    pub(super) fn is_on_by_default(&self, key: &str) -> bool {
+        self.0.iter().any(|setting| setting.key == key && matches!(setting.form, Values::Flag(Some(true))))
+    }
+
     /// Returns the schemas of the keys.
     #[must_use]
     pub fn properties(&self) -> Value {
