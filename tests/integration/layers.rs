@@ -15,20 +15,57 @@ const CRATES: &[(&str, &[&str], &[&str])] = &[
     ("crates/core/src", &["admission", "judge", "kinds", "controllers", "k8s"], &["text"]),
 ];
 
-/// Returns the layers that a Rust file names, each with its line.
-fn named(source: &str) -> Vec<(usize, String)> {
+/// What would name a layer by a way that [`named`] does not read.
+const ASIDE: &[&str] = &["crate as ", "super as ", "extern crate self", "$crate", "#[path", "include!("];
+
+/// Returns the layers that a Rust file names, each with its line. The file's module is `depth` steps below the root of its
+/// crate.
+fn named(source: &str, depth: usize) -> Vec<(usize, String)> {
     let mut found = Vec::new();
+    let mut in_tests = false;
     for (at, line) in source.lines().enumerate() {
-        let code = line.split("//").next().unwrap_or_default();
-        for (start, _) in code.match_indices("crate::") {
-            let rest = &code[start + "crate::".len()..];
-            assert!(!rest.starts_with('{'), "line {}: one `use` for each module of the crate", at + 1);
-            let name =
-                rest.split(|char: char| !char.is_alphanumeric() && char != '_').next().unwrap_or_default();
-            found.push((at + 1, name.to_owned()));
+        let is_comment = line.trim_start().starts_with("//");
+        // Not the `//` of an address.
+        let code = if is_comment { "" } else { line.split(" //").next().unwrap_or_default() };
+        in_tests |= code == "mod tests {";
+        for aside in ASIDE {
+            assert!(!code.contains(aside), "line {}: `{aside}` hides which layer is used", at + 1);
+        }
+        let to_root = "super::".repeat(depth);
+        // Tests in a module of their own are one step further down, and no part of the product.
+        let ways = if in_tests { vec!["crate::"] } else { vec!["crate::", &to_root] };
+        for way in ways {
+            for (start, _) in code.match_indices(way) {
+                let rest = &code[start + way.len()..];
+                assert!(!rest.starts_with('{'), "line {}: one `use` for each module of the crate", at + 1);
+                let name = rest
+                    .split(|char: char| !char.is_alphanumeric() && char != '_')
+                    .next()
+                    .unwrap_or_default();
+                assert!(name != "super", "line {}: it leads out of the crate", at + 1);
+                found.push((at + 1, name.to_owned()));
+            }
         }
     }
     found
+}
+
+#[test]
+fn layers_are_found_by_whatever_way_they_are_named() {
+    let names = |source: &str, depth: usize| -> Vec<String> {
+        named(source, depth).into_iter().map(|(_, name)| name).collect()
+    };
+    assert_eq!(names("use crate::cli::Exit; // crate::local", 2), ["cli"]);
+    assert_eq!(names("// use crate::cli::Exit;", 2), [""; 0]);
+    assert_eq!(names("use super::super::cli::Exit;", 2), ["cli"]);
+    assert_eq!(names("use super::super::Options;", 3), [""; 0]);
+    assert_eq!(names("mod tests {\n    use super::super::Options;", 2), [""; 0]);
+    assert_eq!(names("f(\"https://a\", crate::cli::x)", 1), ["cli"]);
+    for hidden in
+        ["use crate as root;", "extern crate self as all;", "$crate::cli::x()", "#[path = \"../cli/x.rs\"] mod x;"]
+    {
+        assert!(std::panic::catch_unwind(|| names(hidden, 1)).is_err(), "{hidden}");
+    }
 }
 
 fn files(path: &Path) -> Vec<PathBuf> {
@@ -50,7 +87,8 @@ fn imports_point_down() {
                 std::iter::once(root.join(layer).with_extension("rs")).chain(files(&root.join(layer)));
             for path in paths.filter(|path| path.extension().is_some_and(|ending| ending == "rs")) {
                 seen += 1;
-                for (line, name) in named(&fs::read_to_string(&path).unwrap()) {
+                let depth = path.strip_prefix(&root).unwrap().components().count();
+                for (line, name) in named(&fs::read_to_string(&path).unwrap(), depth) {
                     let place = || format!("{}:{line}", path.strip_prefix(&root).unwrap().display());
                     match rank(&name) {
                         Some(other) if other < at => {
