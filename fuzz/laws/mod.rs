@@ -1,7 +1,7 @@
 //! What must hold whatever is read: one law a fuzz target, as a function of the input's bytes that panics
 //! where it is broken.
 //!
-//! The fuzz targets run these over what libFuzzer makes up, `tests/fuzz_seeds.rs` over what it starts from.
+//! The fuzz targets run these over what libFuzzer makes up, `tests/integration/fuzz_seeds.rs` over what it starts from.
 
 #![allow(dead_code, unreachable_pub, reason = "each fuzz target uses one law")]
 

@@ -67,7 +67,7 @@ const GROWTH_WITH_DOUBLING: f64 = 2.0 * GROWTH;
 /// The most steps for a byte of a review: a list of two bytes for each wrong item takes eleven on an UPDATE. An
 /// ordinary review takes about a tenth of a step.
 const MAX_STEPS_PER_BYTE: f64 = 14.0;
-/// What commands and variables of scripts take at most, whatever the size of the object (`judge/commands/room.rs`).
+/// What commands and variables of scripts take at most, whatever the size of the object (`judge/commands/limits.rs`).
 /// It is not weighed: only what is evaluated at the same time takes it, a handful of reviews.
 const MOST_OF_SCRIPTS: usize = 5 << 20;
 /// So few steps for the larger of two sizes grow by chance: a script is looked at from some length on.

@@ -142,7 +142,7 @@ fn managers(workload: &Workload<'_>) -> Vec<&'static ApplierMark> {
 ///
 /// A generated name is another one each time. fluxcd/kustomize-controller leaves out what has the annotations (docs of
 /// Kustomization: "Controlling the apply behavior of resources"); argoproj/argo-cd deletes and creates with each sync
-/// what has both options (docs/user-guide/sync-options.md).
+/// what has both options (<https://argo-cd.readthedocs.io/en/stable/user-guide/sync-options/>).
 pub(crate) fn leaves_alone(workload: &Workload<'_>) -> bool {
     let annotation = |key: &str| workload.annotation(key).unwrap_or_default();
     let is_generated = workload.metadata("name").is_none() && workload.metadata("generateName").is_some();
