@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use jobgate::admission::{self, Endpoint, Review};
+use jobgate::admission::{self, Doubt, Endpoint, Fault, Outcome, Review};
 use jobgate::judge::engine::{Request, evaluate};
 use jobgate::judge::facts::{Claim, Fact, FactTable, NoFacts};
 use jobgate::judge::finding::{Level, Source};
@@ -69,7 +69,7 @@ fn job(labels: &Value) -> Value {
 
 /// Returns the rules that find something, sorted.
 fn found(policy: &Policy, object: &Value) -> BTreeSet<String> {
-    let verdict = evaluate(policy, &NoFacts, &Request::of_file(object, None));
+    let verdict = evaluate(policy, &NoFacts, &Request::from_file(object, None));
     verdict.findings.iter().map(|finding| finding.rule.to_string()).collect()
 }
 
@@ -90,6 +90,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("set_by_a_policy", set_by_a_policy),
         trial("answered", answered),
         trial("called", called),
+        trial("patched_and_denied", patched_and_denied),
         trial("looked_up_and_read", looked_up_and_read),
         trial("reported", reported),
     ]
@@ -132,7 +133,7 @@ fn set_by_a_policy() {
     let spec = "{rules: {label-team: {action: warn}}, \
                 exemptions: [{match: {names: [train]}, rules: [label-cost-centre], reason: free}]}";
     let mild = policy(rules.clone(), spec);
-    let verdict = evaluate(&mild, &NoFacts, &Request::of_file(&bare, None));
+    let verdict = evaluate(&mild, &NoFacts, &Request::from_file(&bare, None));
     assert_eq!(verdict.level(), Some(Level::Warn));
     assert_eq!(verdict.suppressed.len(), 1);
     // A rule that the set lacks cannot be set, and an annotation that names it is a typo.
@@ -200,6 +201,33 @@ fn called() {
         drop(admission::answer(endpoint, &own, &NoFacts, body.as_bytes(), None));
         let calls: Vec<usize> = counters.iter().map(|calls| calls.swap(0, Ordering::Relaxed)).collect();
         assert_eq!(calls, expected, "{endpoint:?} {object}");
+    }
+}
+
+/// A patch is sent for an object that is denied with it and without it, and not for one that is denied with it alone.
+fn patched_and_denied() {
+    let denies = |id: &'static str, only_filled: bool| {
+        let check = move |cx: &mut Cx<'_>| {
+            let ttl = cx.workload.object.at(&["spec", "ttlSecondsAfterFinished"]);
+            if !only_filled || ttl.is_set() {
+                cx.report(&cx.workload.object.pointer.clone(), "no");
+            }
+        };
+        Rule { default: Action::Deny, ..Rule::new(id, check) }
+    };
+    let body = admission::request(&job(&json!({})), None, "ml").unwrap().to_string();
+    let old =
+        admission::request(&job(&json!({})), Some(&job(&json!({"team": "a"}))), "ml").unwrap().to_string();
+    for (only_filled, outcome) in [(false, Outcome::Patched), (true, Outcome::Faulted)] {
+        let rules = RuleSet::built_in().with([denies("denies-some", only_filled)]).unwrap();
+        let own = policy(rules, "{}");
+        let answer = admission::answer(Endpoint::Mutate, &own, &NoFacts, body.as_bytes(), None);
+        assert_eq!(answer.meta.outcome, outcome, "{:?}", answer.meta);
+        let fault = (only_filled).then_some(Fault::Patch(Doubt::NewDenial));
+        assert_eq!(answer.meta.fault, fault);
+        // An update is not filled in.
+        let answer = admission::answer(Endpoint::Mutate, &own, &NoFacts, old.as_bytes(), None);
+        assert_eq!(answer.meta.outcome, Outcome::Allowed, "{:?}", answer.meta);
     }
 }
 

@@ -228,7 +228,7 @@ pub fn judge(
         user,
         today,
     };
-    let judged = |which: Which, object: &Value, old: Option<&Value>| {
+    let judged = |which: Which<'_>, object: &Value, old: Option<&Value>| {
         engine::evaluate_by(which, policy, facts, &Request { object, old, ..request })
     };
     let denies = |verdict: &Verdict| denies(policy.rules(), endpoint, kind, verdict);
@@ -250,11 +250,11 @@ pub fn judge(
     } else if operation == Operation::Update && old.is_none() {
         // What a patch may change depends on the old object.
     } else {
-        let binding = |object: &Value| {
+        let again = |which: Which<'_>, object: &Value| {
             let request = Request { object, old, same_spec: None, ..request };
-            engine::evaluate_by(Which::Binding, policy, facts, &request)
+            engine::evaluate_by(which, policy, facts, &request)
         };
-        match checked_patch(object, &verdict, policy.rules(), binding) {
+        match checked_patch(object, &verdict, policy.rules(), again) {
             Ok(ops) => {
                 reply.warnings.extend(
                     respond::filled_in(&verdict.findings).filter(|_| policy.report_fills && !ops.is_empty()),
@@ -286,7 +286,7 @@ fn decided(
     endpoint: Endpoint,
     (mut object, mut old): (Value, Option<Value>),
     texts: Option<Texts<'_>>,
-    judged: &dyn Fn(Which, &Value, Option<&Value>) -> Verdict,
+    judged: &dyn Fn(Which<'_>, &Value, Option<&Value>) -> Verdict,
     denies: &dyn Fn(&Verdict) -> bool,
 ) -> Decided {
     if endpoint == Endpoint::Validate {

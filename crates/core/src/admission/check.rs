@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::judge::engine::Which;
 use crate::judge::finding::{Finding, Level, MOST_OPS};
 use crate::judge::rule::RuleId;
 use crate::judge::rules::RuleSet;
@@ -53,8 +54,8 @@ impl Doubt {
     }
 }
 
-/// Returns the operations of a verdict by `rules` if they pass every check. `judge` judges an object by the rules that deny
-/// or fill in: the patched one, and the one before only if the patched one is denied.
+/// Returns the operations of a verdict by `rules` if they pass every check. `judge` judges an object by some of the rules that
+/// deny or fill in: the patched one by all of them, and the one before by those that deny the patched one.
 ///
 /// # Errors
 ///
@@ -63,7 +64,7 @@ pub(crate) fn checked_patch(
     mut object: Value,
     verdict: &Verdict,
     rules: &RuleSet,
-    judge: impl Fn(&Value) -> Verdict,
+    judge: impl Fn(Which<'_>, &Value) -> Verdict,
 ) -> Result<Vec<Op>, Doubt> {
     // Before they are joined: an object may have any number of templates to fill.
     if verdict.findings.iter().any(Finding::fills_too_much) {
@@ -97,7 +98,7 @@ pub(crate) fn checked_patch(
     }
     drop((before, moved, after));
     let reverse = patch::apply_reversibly(&mut object, &ops).map_err(|_| Doubt::DoesNotApply)?;
-    let again = judge(&object);
+    let again = judge(Which::Binding, &object);
     if !again.fill_ops().is_empty() {
         return Err(Doubt::NotIdempotent);
     }
@@ -106,7 +107,8 @@ pub(crate) fn checked_patch(
         return Ok(ops);
     }
     patch::apply_in_place(&mut object, &reverse).map_err(|_| Doubt::DoesNotApply)?;
-    let first = judge(&object);
+    let ids: Vec<RuleId> = denied.keys().map(|id| RuleId::clone(id)).collect();
+    let first = judge(Which::Only(&ids), &object);
     let before = denials(&first);
     if denied.into_iter().any(|(rule, count)| count > before.get(rule).copied().unwrap_or_default()) {
         return Err(Doubt::NewDenial);

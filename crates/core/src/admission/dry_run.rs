@@ -133,8 +133,8 @@ pub fn answer(policy: &Policy, facts: &dyn Facts, question: &Question<'_>) -> Pr
     let (patch, doubt) = match stopped {
         true => (Vec::new(), None),
         false => {
-            let again = |object: &Value| {
-                engine::evaluate_by(Which::Binding, policy, facts, &Request { object, ..request })
+            let again = |which: Which<'_>, object: &Value| {
+                engine::evaluate_by(which, policy, facts, &Request { object, ..request })
             };
             match admission::checked_patch(sent.clone(), &mutate, policy.rules(), again) {
                 Ok(ops) => (ops, None),

@@ -23,7 +23,7 @@ use crate::text::patch::Op;
 
 /// The rules to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Which {
+pub(crate) enum Which<'r> {
     /// All rules that the policy does not ignore.
     All,
     /// Rules that deny, warn or fill in: a webhook says nothing of notes. Some others have a part in the answer as well.
@@ -32,22 +32,27 @@ pub(crate) enum Which {
     Binding,
     /// Rules that fill in, or deny what the API server would reject before `/validate` is called.
     Mutating,
+    /// Those of the rules that deny or fill in which have these ids.
+    Only(&'r [RuleId]),
 }
 
-impl Which {
+impl Which<'_> {
     fn runs(self, rule: &Rule, action: Action) -> bool {
         match action {
             Action::Ignore => false,
             Action::Note => self == Self::All,
             Action::Warn => matches!(self, Self::All | Self::Answered),
-            Action::Deny => self != Self::Mutating || rule.before_validate,
-            Action::Fill => true,
+            Action::Deny | Action::Fill => match self {
+                Self::All | Self::Answered | Self::Binding => true,
+                Self::Mutating => action == Action::Fill || rule.before_validate,
+                Self::Only(ids) => ids.contains(&rule.id),
+            },
         }
     }
 
     /// Tells whether only fills and denials are of interest.
     fn is_binding(self) -> bool {
-        matches!(self, Self::Binding | Self::Mutating)
+        !matches!(self, Self::All | Self::Answered)
     }
 }
 
@@ -60,7 +65,7 @@ pub fn evaluate(policy: &Policy, facts: &dyn Facts, request: &Request<'_>) -> Ve
 /// Judges one object by some of the rules. A rule's findings do not depend on other rules, but for those that give way.
 #[must_use]
 pub(crate) fn evaluate_by(
-    which: Which,
+    which: Which<'_>,
     policy: &Policy,
     facts: &dyn Facts,
     request: &Request<'_>,
@@ -71,7 +76,7 @@ pub(crate) fn evaluate_by(
     verdict
 }
 
-fn verdict(which: Which, policy: &Policy, facts: &dyn Facts, request: &Request<'_>) -> Verdict {
+fn verdict(which: Which<'_>, policy: &Policy, facts: &dyn Facts, request: &Request<'_>) -> Verdict {
     let Some(workload) = Workload::from_object(request.object) else {
         return Verdict::skipped(Skipped::NotOurs);
     };
@@ -150,7 +155,7 @@ impl<'a> Judgement<'a> {
     }
 
     /// Judges an object that is not skipped, and has no others inside.
-    fn verdict(&self, which: Which) -> Verdict {
+    fn verdict(&self, which: Which<'_>) -> Verdict {
         let mut findings = self.run(which);
         if let Some(old) = self.request.old {
             ratchet(self, old, &mut findings);
@@ -176,7 +181,7 @@ impl<'a> Judgement<'a> {
     /// Judges the objects inside another one in its place, with its namespace. Nothing is filled in: an apply of
     /// the author's manifest would be rejected, as the objects inside are immutable
     /// (docs/internals/batch-kinds.md#appwrapper).
-    fn components(&self, which: Which, path: Path) -> Verdict {
+    fn components(&self, which: Which<'_>, path: Path) -> Verdict {
         let rules = self.policy.rules();
         let mut findings = Folded::default();
         findings.extend(annotations::unknown_annotation_names(rules, self.workload));
@@ -234,12 +239,12 @@ impl<'a> Judgement<'a> {
     }
 
     /// Runs the rules of the object's kind, with the policy's settings for this object.
-    pub(super) fn run(&self, which: Which) -> Vec<Finding> {
+    pub(super) fn run(&self, which: Which<'_>) -> Vec<Finding> {
         self.run_some(which, |_| true)
     }
 
     /// Runs those of the rules that are wanted.
-    pub(super) fn run_some(&self, which: Which, is_wanted: impl Fn(&Rule) -> bool) -> Vec<Finding> {
+    pub(super) fn run_some(&self, which: Which<'_>, is_wanted: impl Fn(&Rule) -> bool) -> Vec<Finding> {
         // An object from an API server is never partial.
         let partial =
             !self.workload.has_spec() || (self.request.origin == Origin::File && self.workload.is_partial());
@@ -418,7 +423,7 @@ mod tests {
             let limits = crate::text::yaml::Limits::default();
             for chunk in crate::text::yaml::split(&text, &limits).flatten() {
                 let Ok(document) = crate::text::yaml::parse(&text, &chunk, &limits) else { continue };
-                let request = Request::of_file(&document.value, None);
+                let request = Request::from_file(&document.value, None);
                 for policy in &policies {
                     let all = evaluate(policy, &NoFacts, &request);
                     let binding = evaluate_by(Which::Binding, policy, &NoFacts, &request);
@@ -625,7 +630,7 @@ mod tests {
 
     fn findings(object: &Value) -> Vec<(RuleId, String)> {
         let policy = Policy::builtin("default").expect("a policy");
-        let verdict = evaluate(&policy, &FactTable::default(), &Request::of_file(object, None));
+        let verdict = evaluate(&policy, &FactTable::default(), &Request::from_file(object, None));
         verdict.findings.iter().map(|finding| (finding.rule.clone(), finding.path.to_path())).collect()
     }
 

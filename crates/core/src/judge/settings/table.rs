@@ -117,7 +117,12 @@ impl SettingsTable {
 
     /// Tells whether a flag is on if its key is left out.
     pub(super) fn is_on_by_default(&self, key: &str) -> bool {
-        self.0.iter().any(|setting| setting.key == key && matches!(setting.form, Values::Flag(Some(true))))
+        let flag = self.0.iter().find_map(|setting| match setting.form {
+            Values::Flag(default) if setting.key == key => default,
+            _ => None,
+        });
+        debug_assert!(flag.is_some(), "`{key}` is no flag with a default");
+        flag.unwrap_or_default()
     }
 
     /// Returns the schemas of the keys.
