@@ -28,7 +28,7 @@ pub(super) const FIRST_ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// not an error: the rest is judged, and [`Exit::Failed`] is returned.
 pub fn run(args: &Audit, color: bool) -> anyhow::Result<Exit> {
     let reporting = &args.reporting;
-    let settings = RunSettings::of_audit(args)?;
+    let settings = RunSettings::from_audit(args)?;
     let policy = &settings.policy;
     let options = Options {
         namespaces: args.namespaces.iter().cloned().collect(),

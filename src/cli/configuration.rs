@@ -158,7 +158,7 @@ impl Configuration {
     ///
     /// # Errors
     /// It cannot be read, or is not valid.
-    pub(crate) fn of_directory(named: Option<&Path>, directory: &Path) -> anyhow::Result<Option<Self>> {
+    pub(crate) fn from_directory(named: Option<&Path>, directory: &Path) -> anyhow::Result<Option<Self>> {
         let variable = std::env::var_os(VARIABLE).is_some_and(|value| !value.is_empty());
         if named.is_some() || variable {
             return Self::load(named, &[], directory);

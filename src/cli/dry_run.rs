@@ -27,7 +27,7 @@ use crate::judge::checks::POD_REFUSED;
 #[cfg(feature = "serve")]
 use crate::judge::facts::{FactKind, FactTable};
 #[cfg(feature = "serve")]
-use crate::local::lint::Mentioned;
+use crate::local::lint::ReferencedObjects;
 use crate::local::lint::{self, Linted, Options, Progress};
 #[cfg(feature = "serve")]
 use crate::report::Unjudged;
@@ -44,7 +44,7 @@ pub fn run(args: &DryRun, color: bool) -> anyhow::Result<Exit> {
     let judging = &args.judging;
     let reporting = &judging.reporting;
     #[allow(unused_mut, reason = "a cluster changes it, where there is one")]
-    let mut settings = RunSettings::of_dry_run(judging)?;
+    let mut settings = RunSettings::from_dry_run(judging)?;
     // Only what the files name is read from a cluster; what renderings name would be missing.
     #[cfg(feature = "serve")]
     if args.cluster {
@@ -186,13 +186,14 @@ impl DryRunConnection {
         files: &[lint::Input],
         options: &Options<'_>,
         facts: &lint::Claims,
-        against: &mut lint::Against,
+        against: &mut lint::ExistingObjects,
     ) -> anyhow::Result<(FactTable, Vec<Unjudged>)> {
         let client = &self.connection.client;
         self.runtime
             .block_on(reach(&self.connection, FIRST_ANSWER_TIMEOUT))
             .context("ask the cluster for --cluster")?;
-        let Mentioned { objects, facts: named, namespaces } = lint::mentioned(files, options, facts, None);
+        let ReferencedObjects { objects, facts: named, namespaces } =
+            lint::mentioned(files, options, facts, None);
         let objects = objects.into_iter().map(|key| Wanted::Object(key.kind, key.namespace, key.name));
         let wanted: Vec<Wanted> = objects
             .chain(named.iter().cloned().map(Wanted::Fact))

@@ -11,7 +11,7 @@ use super::{Exit, today};
 use crate::cli::args::Init;
 use crate::judge::finding::{Level, Safety};
 use crate::judge::policy::Policy;
-use crate::local::lint::{self, Against, Claims, DryRun, Linted, Options, Rendering, path_text};
+use crate::local::lint::{self, Claims, DryRun, ExistingObjects, Linted, Options, Rendering, path_text};
 use crate::local::render::Tools;
 use crate::local::replace::put;
 use crate::report::{Reason, Rendered, clean, counts, plural};
@@ -122,7 +122,7 @@ impl RepositoryInventory {
             }
         }
         // A dry run has an answer for each object, with its place.
-        let against = Against::default();
+        let against = ExistingObjects::default();
         let question =
             DryRun { strict: true, against: &against, cluster: None, keep_objects: false, keep_pods: false };
         let options = Options { dry_run: Some(question), ..options };

@@ -32,7 +32,7 @@ use crate::report::{self, Report, clean_lines, plural};
 /// The policy or a file of facts is not valid, or the report cannot be written. Files that cannot be linted or written
 /// are not an error: the others are processed, and [`Exit::Failed`] is returned.
 pub fn run(args: &Lint, color: bool) -> anyhow::Result<Exit> {
-    let settings = RunSettings::of_lint(args)?;
+    let settings = RunSettings::from_lint(args)?;
     let known = settings.baseline.as_ref().map(|file| read_baseline(file, &settings)).transpose()?;
     let baseline_path = settings.baseline.as_ref().map(|file| &*file.path);
     let write_baseline = args.write_baseline.as_deref();

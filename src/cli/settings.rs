@@ -90,7 +90,7 @@ impl RunSettings {
     ///
     /// # Errors
     /// A policy, the configuration or an argument is not valid.
-    pub(super) fn of_lint(args: &Lint) -> anyhow::Result<Self> {
+    pub(super) fn from_lint(args: &Lint) -> anyhow::Result<Self> {
         let mut settings = Self::new(&args.judging.reporting, Some(&args.judging))?;
         if args.write_baseline.is_some() || args.diff {
             settings.baseline = None;
@@ -105,17 +105,17 @@ impl RunSettings {
     /// Returns the settings of `jobgate dry-run`.
     ///
     /// # Errors
-    /// Those of [`Self::of_lint`].
-    pub(super) fn of_dry_run(args: &Judging) -> anyhow::Result<Self> {
+    /// Those of [`Self::from_lint`].
+    pub(super) fn from_dry_run(args: &Judging) -> anyhow::Result<Self> {
         Self::new(&args.reporting, Some(args))
     }
 
     /// Returns the settings of `jobgate audit`.
     ///
     /// # Errors
-    /// Those of [`Self::of_lint`].
+    /// Those of [`Self::from_lint`].
     #[cfg(feature = "serve")]
-    pub(super) fn of_audit(args: &Audit) -> anyhow::Result<Self> {
+    pub(super) fn from_audit(args: &Audit) -> anyhow::Result<Self> {
         Self::new(&args.reporting, None)
     }
 
@@ -138,13 +138,13 @@ impl RunSettings {
     /// Returns the settings of `jobgate lint` for the files of a directory, which is absolute.
     ///
     /// # Errors
-    /// Those of [`Self::of_lint`].
-    pub(super) fn of_directory(args: &Lint, directory: &Path) -> anyhow::Result<Self> {
+    /// Those of [`Self::from_lint`].
+    pub(super) fn from_directory(args: &Lint, directory: &Path) -> anyhow::Result<Self> {
         let reporting = &args.judging.reporting;
         let current = std::env::current_dir().context("find the current directory")?;
         let found = match reporting.no_config {
             true => None,
-            false => Configuration::of_directory(reporting.config.as_deref(), directory)?,
+            false => Configuration::from_directory(reporting.config.as_deref(), directory)?,
         };
         Self::with(found.as_ref(), reporting, Some(&args.judging), &current)
     }

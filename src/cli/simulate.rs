@@ -32,7 +32,7 @@ use crate::controllers::script::Script;
 use crate::judge::policy::Policy;
 use crate::judge::simulation::ProgramDefaults;
 use crate::local::files::{self, MAX_SETTINGS_BYTES};
-use crate::local::lint::{self, Input, Loaded, MAX_FILE_SIZE, Options, STDIN, load, path_text};
+use crate::local::lint::{self, FileBytes, Input, MAX_FILE_SIZE, Options, STDIN, load, path_text};
 use crate::report::clean;
 use crate::text::value::Value;
 use crate::text::yaml::{self, Limits};
@@ -119,7 +119,8 @@ fn of_files(
         Err(error) => Err(error.to_string()),
     };
     let simulate =
-        |input: &Input, loaded: Option<&Loaded>, runtimes: &[Value], live: &mut LiveSnapshot| match loaded {
+        |input: &Input, loaded: Option<&FileBytes>, runtimes: &[Value], live: &mut LiveSnapshot| match loaded
+        {
             Some(loaded) => Ok(stories::of_file(input, loaded, policy, args, script, runtimes, live)),
             None => stories::of_large_file(input, live),
         };
@@ -128,7 +129,7 @@ fn of_files(
     let mut found: Vec<(usize, Result<Found, String>)> = Vec::new();
     for (nth, input) in inputs.iter().enumerate() {
         let of_file = read(input).and_then(|loaded| {
-            let bytes = loaded.as_ref().map_or(&[][..], Loaded::bytes);
+            let bytes = loaded.as_ref().map_or(&[][..], FileBytes::bytes);
             runtimes.extend(runtimes::of_file(bytes, &limits));
             if runtimes::has_train_job(bytes) {
                 waiting.push((nth, input));

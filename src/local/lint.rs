@@ -25,9 +25,9 @@ mod unjudged;
 
 pub(crate) use answers::{against_in, objects_of};
 pub(crate) use claims::{FactsError, facts_in};
-pub(crate) use jobgate_lint::Loaded;
+pub(crate) use jobgate_lint::FileBytes;
 pub use jobgate_lint::claims::Claims;
-pub(crate) use jobgate_lint::existing_objects::Against;
+pub(crate) use jobgate_lint::existing_objects::ExistingObjects;
 pub use jobgate_lint::{Content, DryRun, Input, Reached};
 pub(crate) use source::load;
 
@@ -40,7 +40,7 @@ pub(crate) use jobgate_lint::place::order;
 pub use merge::{Linted, lint};
 pub use options::{MAX_FILE_SIZE, Options, Progress, Rendering, TIMEOUTS, Values};
 #[cfg(feature = "serve")]
-pub(crate) use referenced_objects::{Mentioned, mentioned};
+pub(crate) use referenced_objects::{ReferencedObjects, mentioned};
 pub use session::{Defined, Fixes, Known, Scan, Session, Target, text};
 pub use source::{drained, stdin};
 

@@ -1,6 +1,6 @@
 //! The reviews that an API server sends for manifests, for use without an API server.
 
-use super::lint::{Against, FactsError, Input, Options, objects_of};
+use super::lint::{ExistingObjects, FactsError, Input, Options, objects_of};
 use crate::admission;
 use crate::report::ObjectId;
 use crate::text::value::Value;
@@ -18,7 +18,11 @@ pub(crate) struct Sent {
 ///
 /// # Errors
 /// The file cannot be read, or is not YAML or JSON.
-pub(crate) fn reviews(input: &Input, old: &Against, options: &Options<'_>) -> Result<Vec<Sent>, FactsError> {
+pub(crate) fn reviews(
+    input: &Input,
+    old: &ExistingObjects,
+    options: &Options<'_>,
+) -> Result<Vec<Sent>, FactsError> {
     let objects = objects_of(input, options)?;
     let one = |object: &Value| Sent {
         object: ObjectId::from_object(object),

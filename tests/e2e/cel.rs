@@ -174,7 +174,7 @@ impl<'p> InForce<'p> {
         let request = Request {
             namespace: &self.place.namespace,
             origin: Origin::Admission,
-            ..Request::of_file(object, None)
+            ..Request::from_file(object, None)
         };
         let verdict = engine::evaluate(policy, &NoFacts, &request);
         let findings = verdict.findings.iter().filter(|finding| finding.rule == rule);

@@ -268,7 +268,7 @@ impl Cluster {
     /// What every scenario may rely on.
     fn prepare(&self, definitions: &[Value]) -> Result<(), String> {
         let facts: Vec<ApiResource> = FactKind::all().map(|kind| kind.definition().resource).collect();
-        let parents: Vec<ApiResource> = Kind::with_children().map(ApiResource::of_kind).collect();
+        let parents: Vec<ApiResource> = Kind::with_children().map(ApiResource::from_kind).collect();
         let read = |resources: &[ApiResource], verbs: &[&str]| {
             json!({
                 "apiGroups": resources.iter().map(|resource| resource.group).collect::<Vec<_>>(),

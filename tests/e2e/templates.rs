@@ -223,7 +223,7 @@ fn templates() -> Vec<Value> {
 
 /// Returns what the webhook says of the pods of an object, which is never a part of one, as a file may be.
 fn judged(object: &Value) -> (Option<Level>, Vec<String>) {
-    let request = Request { origin: Origin::Admission, ..Request::of_file(object, None) };
+    let request = Request { origin: Origin::Admission, ..Request::from_file(object, None) };
     let verdict = engine::evaluate(&Policy::default(), &NoFacts, &request);
     let found = verdict.findings.into_iter().filter(|finding| *finding.rule == *RULE);
     let found: Vec<(Level, String)> =

@@ -73,7 +73,7 @@ fn copy(from: &Path, to: &Path) {
 fn fixed(policy: &Policy, object: &Value) -> Value {
     let mut object = object.clone();
     for _ in 0..8 {
-        let findings = engine::evaluate(policy, &NoFacts, &Request::of_file(&object, None)).findings;
+        let findings = engine::evaluate(policy, &NoFacts, &Request::from_file(&object, None)).findings;
         let mut joined = Joined::default();
         let safe = |finding: &Finding| finding.fix.clone().filter(|fix| fix.safety == Safety::Safe);
         for fix in findings.iter().chain(&api::check(&object)).filter_map(safe) {

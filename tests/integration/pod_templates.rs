@@ -19,7 +19,7 @@ const RULE: &str = "pod-template-valid";
 
 /// Returns what is said of the pods of an object: the level, the place, and the words behind it.
 fn of_pods(object: &Value) -> Vec<(Level, String, String)> {
-    let verdict = engine::evaluate(&Policy::default(), &NoFacts, &Request::of_file(object, None));
+    let verdict = engine::evaluate(&Policy::default(), &NoFacts, &Request::from_file(object, None));
     let found = verdict.findings.into_iter().filter(|finding| *finding.rule == *RULE);
     found.map(|finding| (finding.level, finding.path.to_string(), words(&finding.message))).collect()
 }

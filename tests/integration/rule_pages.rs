@@ -45,7 +45,7 @@ fn findings(example: &str, policy: &Policy) -> Vec<Finding> {
     let workloads: Vec<&Value> = values.iter().filter(|value| Kind::from_object(value).is_some()).collect();
     assert!(!workloads.is_empty(), "an example shows a workload:\n{example}");
     let judged =
-        workloads.into_iter().map(|value| engine::evaluate(policy, &facts, &Request::of_file(value, None)));
+        workloads.into_iter().map(|value| engine::evaluate(policy, &facts, &Request::from_file(value, None)));
     judged.flat_map(|verdict| verdict.findings).collect()
 }
 

@@ -110,7 +110,7 @@ fn page(items: &[Value]) -> Answer {
 
 /// Returns how many nodes a runtime has, as it is known.
 async fn nodes(claims: &Claims, kind: &str, name: &str) -> Result<i64, &'static str> {
-    let wanted = Kind::of_runtime(kind).map(|kind| WantedObject::new(FactKind::Runtime(kind), "ml", name));
+    let wanted = Kind::from_runtime(kind).map(|kind| WantedObject::new(FactKind::Runtime(kind), "ml", name));
     let facts = claims.objects(&wanted, Instant::now() + SECOND).await;
     match facts.runtime(kind, "ml", name) {
         Fact::Known(runtime) => {

@@ -31,7 +31,8 @@ fn check(rule: &Rule) -> Result<(), Failed> {
     let mut messages = BTreeSet::new();
     for fixture in &fixtures {
         for object in fixture.workloads() {
-            let verdict = engine::evaluate(&fixture.policy, &fixture.facts, &Request::of_file(object, None));
+            let verdict =
+                engine::evaluate(&fixture.policy, &fixture.facts, &Request::from_file(object, None));
             messages.extend(verdict.findings.iter().filter(|finding| finding.rule == rule.id).map(text));
         }
     }
@@ -72,7 +73,7 @@ fn denial(fixture: &Fixture, object: &Value) -> Option<String> {
     let request =
         json!({"uid": "u", "kind": kind, "operation": "CREATE", "namespace": namespace, "object": object});
     let review = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request});
-    let with_claims = engine::evaluate(&fixture.policy, &fixture.facts, &Request::of_file(object, None));
+    let with_claims = engine::evaluate(&fixture.policy, &fixture.facts, &Request::from_file(object, None));
     let denies = with_claims.findings.iter().any(|finding| finding.level == Level::Deny);
     let facts: &dyn jobgate::judge::facts::Facts = if denies { &fixture.facts } else { &NoFacts };
     let answer =

@@ -82,7 +82,7 @@ fn check(fixture: &Fixture) -> Result<(), Failed> {
         let verdict = jobgate::judge::engine::evaluate(
             &fixture.policy,
             &fixture.facts,
-            &jobgate::judge::engine::Request::of_file(object, None),
+            &jobgate::judge::engine::Request::from_file(object, None),
         );
         found.extend(fixture::lines(object, &verdict.findings));
     }

@@ -125,7 +125,7 @@ impl Served {
         }
         // The reference for levels and paths is the linter's verdict; the webhook must say of each finding
         // what its level asks for, and no more.
-        let verdict = engine::evaluate(&fixture.policy, &fixture.facts, &Review::of_file(object, None));
+        let verdict = engine::evaluate(&fixture.policy, &fixture.facts, &Review::from_file(object, None));
         for finding in &verdict.findings {
             let line = format!("{} {} {name} {}", finding.level.as_str(), finding.rule, finding.path);
             let told = match finding.level.as_str() {

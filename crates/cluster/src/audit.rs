@@ -228,7 +228,7 @@ async fn list(
 ) -> Result<AuditPart, Failure> {
     let mut pages = Pages::new(
         &connection.client,
-        &ApiResource::of_kind(kind).list(namespace),
+        &ApiResource::from_kind(kind).list(namespace),
         PAGE,
         MAX_PAGE_BYTES,
         PAGE_TIMEOUT,

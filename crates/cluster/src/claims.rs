@@ -74,7 +74,7 @@ impl Claims {
             return Self::off();
         }
         let counts = Arc::<Counts>::default();
-        let place = ResourcePlace::of_facts(FactKind::Claim, &settings);
+        let place = ResourcePlace::from_facts(FactKind::Claim, &settings);
         let cache = (mode == Mode::Cache).then(|| {
             Mirrored::start::<ClaimResource>(client.clone(), &settings, place.clone(), Arc::clone(&counts))
         });

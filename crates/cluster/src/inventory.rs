@@ -58,7 +58,7 @@ async fn all<R: Resource>(
     most: usize,
     failed: &mut Vec<FailedList>,
 ) -> ListedObjects<R::Kept> {
-    let place = ResourcePlace { most, ..ResourcePlace::of_facts(kind, &Settings::default()) };
+    let place = ResourcePlace { most, ..ResourcePlace::from_facts(kind, &Settings::default()) };
     // It is used only once, so it never becomes stale.
     let mut listed = ListedObjects { cache: Cache::new(Duration::MAX), is_complete: true };
     let everywhere = [String::new()];

@@ -48,7 +48,7 @@ impl ObjectLookup {
         gate: &Arc<Mutex<Gate>>,
     ) -> Vec<Self> {
         let of = |kind| {
-            let place = ResourcePlace::of_facts(kind, settings);
+            let place = ResourcePlace::from_facts(kind, settings);
             // Separate counts, as the metrics are about claims only.
             let counts = Arc::<Counts>::default();
             let mirrored = || {

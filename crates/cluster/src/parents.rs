@@ -35,7 +35,7 @@ impl ParentLookup {
         };
         let gate = Arc::new(Mutex::new(Gate::new("parent", &own)));
         let of = |kind: Kind| {
-            let (place, counts) = (ResourcePlace::of_parents(kind, &own), Arc::<Counts>::default());
+            let (place, counts) = (ResourcePlace::from_parents(kind, &own), Arc::<Counts>::default());
             Self { kind, live: Live::new(client.clone(), own.clone(), place, Arc::clone(&gate), counts) }
         };
         Kind::with_children().map(of).collect()

@@ -75,15 +75,15 @@ const MAX_SPEC_BYTES: usize = 64 << 10;
 
 impl ResourcePlace {
     /// Returns the place of the objects of a kind that rules look up.
-    pub(super) fn of_facts(kind: FactKind, settings: &Settings) -> Self {
+    pub(super) fn from_facts(kind: FactKind, settings: &Settings) -> Self {
         let FactDefinition { resource, title, keeps, .. } = kind.definition();
         Self::new(resource, title, keeps, settings)
     }
 
     /// Returns the place of the parents of a kind, of which only the existence matters.
-    pub(super) fn of_parents(kind: Kind, settings: &Settings) -> Self {
+    pub(super) fn from_parents(kind: Kind, settings: &Settings) -> Self {
         // Where CronJobs are not served either, there is no parent.
-        let resource = ApiResource { is_optional: true, ..ApiResource::of_kind(kind) };
+        let resource = ApiResource { is_optional: true, ..ApiResource::from_kind(kind) };
         Self::new(resource, kind.resource, Keeps::Existence, settings)
     }
 

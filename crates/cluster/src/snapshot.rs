@@ -39,7 +39,7 @@ impl Wanted {
             }
             // An object without a namespace counts as new.
             Self::Object(kind, namespace, name) => {
-                (ApiResource { cluster_scoped: false, ..ApiResource::of_kind(*kind) }, namespace, name)
+                (ApiResource { cluster_scoped: false, ..ApiResource::from_kind(*kind) }, namespace, name)
             }
             Self::Namespace(name) => (NAMESPACES, "", name),
         }
@@ -256,7 +256,7 @@ mod tests {
     #[test]
     fn runtimes_are_read_from_where_their_kind_is() {
         let wanted = |kind: &str, name: &str| {
-            let kind = Kind::of_runtime(kind).expect("a kind of runtime");
+            let kind = Kind::from_runtime(kind).expect("a kind of runtime");
             WantedObject::new(FactKind::Runtime(kind), "team-a", name)
         };
         let answer = |path: &str| match path.strip_prefix("/apis/trainer.kubeflow.org/v1alpha1/") {

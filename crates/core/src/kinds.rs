@@ -21,7 +21,7 @@ mod resource;
 mod variables;
 mod workload;
 
-pub use accelerator_count::{Held, Unit};
+pub use accelerator_count::{AcceleratorCount, Unit};
 pub(crate) use claims::OwnClaim;
 pub(crate) use colocation::{Among, HOSTNAME, on_one_node, on_several_nodes};
 pub(crate) use count::PodCount;

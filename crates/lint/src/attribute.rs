@@ -11,7 +11,7 @@ use std::sync::Arc;
 pub(crate) use source_files::OpenSource;
 use source_files::{Home, SourceFiles};
 
-use crate::Loaded;
+use crate::FileBytes;
 use jobgate_core::judge::finding::{Level, Part, Place, Safety};
 use jobgate_core::judge::rule::RuleId;
 use jobgate_core::text::lines::{Lines, Position};
@@ -42,7 +42,7 @@ pub struct RenderedManifest {
     /// The file name in locations within the rendered text.
     pub path: Arc<str>,
     /// The rendered text.
-    pub text: Loaded,
+    pub text: FileBytes,
     /// Its documents, as far as they are readable.
     pub chunks: Vec<Option<Chunk>>,
     /// The findings, with locations in the rendered text.

@@ -270,7 +270,7 @@ fn places(report: &Report, names: &mut FileNames<'_>) -> Vec<Option<BaselinePlac
         )));
     }
     for unjudged in &report.unjudged {
-        let known = Identity::of_unjudged(unjudged).zip(unjudged.location.as_ref());
+        let known = Identity::from_unjudged(unjudged).zip(unjudged.location.as_ref());
         places.push(known.map(|(identity, location)| BaselinePlace::new(names.of(&location.file), identity)));
     }
     places

@@ -9,7 +9,7 @@ use std::sync::{Arc, LazyLock};
 use memchr::memmem::Finder;
 
 use crate::input::Input;
-use crate::nearest::{Near, Said};
+use crate::nearest::{NearestByName, Said};
 use crate::objects::{Object, each};
 use jobgate_core::judge::facts::{
     Claim, Fact, FactDefinition, FactKind, Facts, FoundObject, Volume, VolumeName,
@@ -24,12 +24,12 @@ use jobgate_report::Location;
 /// Claims and other objects, by name and by file.
 #[derive(Clone, Debug, Default)]
 pub struct Claims {
-    by_name: BTreeMap<String, Near<ClaimEntry>>,
+    by_name: BTreeMap<String, NearestByName<ClaimEntry>>,
     by_file: BTreeMap<Arc<str>, InFile>,
     /// `PersistentVolume`s by name.
-    volumes: BTreeMap<String, Near<Volume>>,
+    volumes: BTreeMap<String, NearestByName<Volume>>,
     /// Other objects that rules look up, by kind and name.
-    objects: BTreeMap<(FactKind, String), Near<FoundObject>>,
+    objects: BTreeMap<(FactKind, String), NearestByName<FoundObject>>,
 }
 
 /// The claims and other objects of one file.
@@ -138,7 +138,7 @@ impl Claims {
     }
 
     /// Returns the objects that a name may mean, if any has it.
-    fn objects(&self, kind: FactKind, name: &str) -> Option<&Near<FoundObject>> {
+    fn objects(&self, kind: FactKind, name: &str) -> Option<&NearestByName<FoundObject>> {
         // Most files have none.
         if self.objects.is_empty() {
             return None;
@@ -217,9 +217,10 @@ fn entry(input: &Arc<Input>, lines: &Lines<'_>, document: &Document, object: &Ob
     let location = Location::new(&input.path, span.clone(), lines);
     let source = Source::File { path: Arc::clone(&input.path), span, namespace: namespace.clone() };
     let object = match fact {
-        Some(FactKind::Claim) => {
-            ReadObject::Claim(Claim::from_object(&object.value, source)?, VolumeName::of_claim(&object.value))
-        }
+        Some(FactKind::Claim) => ReadObject::Claim(
+            Claim::from_object(&object.value, source)?,
+            VolumeName::from_claim(&object.value),
+        ),
         Some(kind) => ReadObject::Other(kind, FoundObject::from_object(&object.value, source)?),
         None => ReadObject::Volume(Volume::from_object(&object.value, source)?),
     };
@@ -237,7 +238,8 @@ impl Facts for Claims {
     }
 
     fn object(&self, kind: FactKind, namespace: &str, name: &str) -> Fact<FoundObject> {
-        let stated = |entries: &'_ Near<FoundObject>| one_of(entries.stated(kind.namespace(namespace)));
+        let stated =
+            |entries: &'_ NearestByName<FoundObject>| one_of(entries.stated(kind.namespace(namespace)));
         self.objects(kind, name).map_or(Fact::Unknown, stated)
     }
 }
@@ -293,7 +295,7 @@ impl Facts for Scope<'_> {
             }
         }
         let FactDefinition { name: kind_name, resource, .. } = kind.definition();
-        let near = |entries: &'_ Near<FoundObject>| {
+        let near = |entries: &'_ NearestByName<FoundObject>| {
             let near = entries.nearest(&self.file.path, kind.namespace(namespace));
             // A cluster has only one of that name, wherever its file is.
             let is_of_cluster = near.is_empty() && resource.cluster_scoped;

@@ -28,11 +28,11 @@ impl ObjectKey {
 
 /// Current or former objects: those of a cluster, or of an earlier version of the manifests.
 #[derive(Clone, Debug, Default)]
-pub struct Against {
+pub struct ExistingObjects {
     objects: BTreeMap<ObjectKey, Value>,
 }
 
-impl Against {
+impl ExistingObjects {
     /// Adds an object, unless there is already one with its key.
     pub fn add(&mut self, object: Value, namespace: &str) {
         if let Some(key) = ObjectKey::from_object(&object, namespace) {

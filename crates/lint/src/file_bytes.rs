@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 /// The bytes of a file, never copied: touching fresh memory takes longer than reading from the page cache.
 #[derive(Clone, Debug)]
-pub struct Loaded(Bytes);
+pub struct FileBytes(Bytes);
 
 #[derive(Clone, Debug)]
 enum Bytes {
@@ -12,7 +12,7 @@ enum Bytes {
     Other(Arc<Vec<u8>>),
 }
 
-impl Loaded {
+impl FileBytes {
     /// Wraps bytes without copying them.
     #[must_use]
     pub fn new(bytes: Vec<u8>) -> Self {

@@ -10,7 +10,7 @@ use rayon::prelude::*;
 
 use self::document::{Broken, DocumentContext, JudgedDocuments};
 use crate::claims::Scope;
-use crate::file_bytes::Loaded;
+use crate::file_bytes::FileBytes;
 use crate::options::LintOptions;
 use crate::place::{self, unjudged};
 use crate::subject::{Role, Subject};
@@ -41,7 +41,7 @@ pub struct FileJudgement {
 #[must_use]
 pub fn judge(
     subject: &Subject<'_>,
-    loaded: &Loaded,
+    loaded: &FileBytes,
     scope: &Scope<'_>,
     options: &LintOptions<'_>,
 ) -> FileJudgement {

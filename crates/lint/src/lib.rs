@@ -27,7 +27,7 @@ mod subject;
 mod testing;
 
 pub use answers::Layered;
-pub use file_bytes::Loaded;
+pub use file_bytes::FileBytes;
 pub use input::{Content, Input, Reached, STDIN, path_text, shown};
 pub use judge::{FileJudgement, judge};
 pub use options::{DryRun, LintOptions};

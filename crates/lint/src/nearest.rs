@@ -12,7 +12,7 @@ pub(crate) trait Said {
 
 /// The objects of one name, in the order of the files.
 #[derive(Clone, Debug)]
-pub(crate) struct Near<T> {
+pub(crate) struct NearestByName<T> {
     all: Vec<T>,
     places: BTreeMap<NearPlace, Namespaces>,
 }
@@ -37,13 +37,13 @@ struct Namespaces {
 /// The first object, and for each criterion the first one that differs from it.
 type Few = Vec<usize>;
 
-impl<T> Default for Near<T> {
+impl<T> Default for NearestByName<T> {
     fn default() -> Self {
         Self { all: Vec::new(), places: BTreeMap::new() }
     }
 }
 
-impl<T: Said> Near<T> {
+impl<T: Said> NearestByName<T> {
     /// Adds an object of a file, with its namespace or none.
     pub(crate) fn push(&mut self, file: &Arc<str>, namespace: &str, said: T) {
         let directory = directory(file);
@@ -152,8 +152,8 @@ mod tests {
         }
     }
 
-    fn near(said: &[(&str, &str, (char, char))]) -> Near<(char, char)> {
-        let mut near = Near::default();
+    fn near(said: &[(&str, &str, (char, char))]) -> NearestByName<(char, char)> {
+        let mut near = NearestByName::default();
         said.iter().for_each(|(file, namespace, said)| near.push(&(*file).into(), namespace, *said));
         near
     }

@@ -7,7 +7,7 @@ use jobgate_core::judge::policy::Policy;
 use jobgate_core::judge::selection::Selection;
 use jobgate_core::text::yaml::Limits;
 
-use crate::existing_objects::Against;
+use crate::existing_objects::ExistingObjects;
 
 /// Options for judging the text of one file.
 #[derive(Clone, Copy, Debug)]
@@ -54,7 +54,7 @@ pub struct DryRun<'a> {
     /// Whether unknown fields are rejected, kubectl's default.
     pub strict: bool,
     /// Existing objects.
-    pub against: &'a Against,
+    pub against: &'a ExistingObjects,
     /// Claims in the cluster, if they were looked up.
     pub cluster: Option<&'a FactTable>,
     /// Whether answers keep the objects as they would be stored.

@@ -5,7 +5,7 @@ use jobgate_core::text::yaml::Limits;
 use jobgate_report::Report;
 
 use crate::claims::{Claims, Scope};
-use crate::file_bytes::Loaded;
+use crate::file_bytes::FileBytes;
 use crate::input::Input;
 use crate::judge::judge;
 use crate::options::LintOptions;
@@ -35,7 +35,7 @@ pub(crate) fn report(files: &[(&str, &str)]) -> Report {
         let subject =
             Subject { input: &input, patch: None, is_kustomization: false, is_chart: false, chart: &|| None };
         let scope = Scope { file: &input, facts: &none, own: None, linted: &none };
-        report.append(judge(&subject, &Loaded::new(text.as_bytes().to_vec()), &scope, &options).report);
+        report.append(judge(&subject, &FileBytes::new(text.as_bytes().to_vec()), &scope, &options).report);
     }
     report
 }

@@ -10,7 +10,7 @@ use serde::{Serialize, Serializer};
 use super::text::{clean, plural, thousands};
 use jobgate_core::judge::policy::Policy;
 use jobgate_core::judge::rule::Holding;
-use jobgate_core::kinds::{Held, Workload};
+use jobgate_core::kinds::{AcceleratorCount, Workload};
 use jobgate_core::text::value::Value;
 
 /// Maximum rows without `--full`.
@@ -25,9 +25,9 @@ pub struct Holdings(BTreeMap<(String, String), JobShare>);
 struct JobShare {
     jobs: usize,
     /// Those without a time limit.
-    unbounded: Held,
+    unbounded: AcceleratorCount,
     /// Those with a time limit.
-    bounded: Held,
+    bounded: AcceleratorCount,
     /// The hours of the latter.
     hours: u64,
 }
@@ -42,7 +42,7 @@ pub(super) struct Holder<'h> {
     /// The number of jobs that hold any.
     pub(super) jobs: usize,
     /// Accelerators without a time limit.
-    pub(super) unbounded: Held,
+    pub(super) unbounded: AcceleratorCount,
     /// The hours of those with a time limit.
     pub(super) hours: u64,
 }
@@ -71,7 +71,7 @@ impl Holdings {
             let workload = Workload { inside, ..workload.clone() };
             let Some(Holding { cost, team }) = holding(&workload, settings) else { continue };
             let team = team.unwrap_or_default();
-            let (none, held) = (Held::default(), cost.held);
+            let (none, held) = (AcceleratorCount::default(), cost.held);
             let share = match cost.hours() {
                 Some(hours) => JobShare { jobs: 1, unbounded: none, bounded: held, hours },
                 None => JobShare { jobs: 1, unbounded: held, bounded: none, hours: 0 },
@@ -161,13 +161,13 @@ struct HoldingsRow<'r> {
     team: Option<&'r str>,
     objects: usize,
     #[serde(serialize_with = "units")]
-    held: Held,
+    held: AcceleratorCount,
     #[serde(serialize_with = "units")]
-    unbounded: Held,
+    unbounded: AcceleratorCount,
     hours: u64,
 }
 
-fn units<S: Serializer>(held: &Held, serializer: S) -> Result<S::Ok, S::Error> {
+fn units<S: Serializer>(held: &AcceleratorCount, serializer: S) -> Result<S::Ok, S::Error> {
     let mut map = serializer.serialize_map(None)?;
     for (unit, number) in held.units() {
         map.serialize_entry(unit.key(), &number)?;

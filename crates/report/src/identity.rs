@@ -45,7 +45,7 @@ impl Identity {
     /// Returns the identity of an unjudged item; `None` if it is about the run: its arguments, unreadable files, a
     /// cluster.
     #[must_use]
-    pub fn of_unjudged(unjudged: &Unjudged) -> Option<Self> {
+    pub fn from_unjudged(unjudged: &Unjudged) -> Option<Self> {
         // A baseline may accept a rendering that fails.
         let is_of_run = unjudged.reason.is_error() && !unjudged.reason.has_failed();
         if unjudged.location.is_none() || is_of_run || unjudged.reason == Reason::Nothing {

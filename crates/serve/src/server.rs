@@ -17,6 +17,7 @@ mod body;
 pub mod certificate;
 mod connection;
 mod connections;
+mod deferrals;
 mod duration;
 mod fair_queue;
 mod framing;
@@ -30,7 +31,6 @@ pub(crate) mod probe;
 mod queue;
 pub mod reload;
 mod requests;
-mod retries;
 pub mod stop;
 
 use std::future::Future;
@@ -48,7 +48,7 @@ use tokio::sync::watch;
 use accept::{Acceptor, Tls};
 use certificate::{Authorities, Identity, Tokens};
 use connection::{ServerStage, Surroundings};
-use fair_queue::Turns;
+use fair_queue::FairQueue;
 use jobgate_core::admission::{Answer, Endpoint, Estimate, Fault};
 pub use limits::Limits;
 pub use metrics::Metrics;
@@ -231,7 +231,7 @@ impl Server {
         };
 
         tracing::info!(%address, %probe_address, "serving");
-        let tls = Tls { config: tls, turns: Turns::new(limits.handshakes) };
+        let tls = Tls { config: tls, turns: FairQueue::new(limits.handshakes) };
         let mut acceptor = Acceptor::new(listener, Some(tls), around);
         let mut orders = StopOrders(stop);
         tokio::select! {

@@ -28,7 +28,7 @@ pub(super) struct Project {
 impl Project {
     /// Reads the settings of the files in a directory.
     pub(super) fn new(args: &Lint, directory: &Path) -> anyhow::Result<Self> {
-        let settings = RunSettings::of_directory(args, directory)?;
+        let settings = RunSettings::from_directory(args, directory)?;
         let max_file_size = args.judging.max_file_size.0;
         let facts = facts(
             &settings.facts,

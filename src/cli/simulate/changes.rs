@@ -34,7 +34,7 @@ pub(super) fn changes(
     assumptions: &Assumptions,
     (story, before): (&Story, &Outcome),
 ) -> Vec<Change> {
-    let verdict = engine::evaluate(policy, &NoFacts, &Request::of_file(object, None));
+    let verdict = engine::evaluate(policy, &NoFacts, &Request::from_file(object, None));
     let mut by_rule: BTreeMap<String, Vec<&Finding>> = BTreeMap::new();
     for finding in verdict.findings.iter().filter(|finding| finding.fix.is_some()) {
         by_rule.entry(finding.rule.to_string()).or_default().push(finding);

@@ -26,7 +26,7 @@ use crate::judge::finding::Level;
 use crate::judge::policy::Policy;
 use crate::judge::simulation;
 use crate::kinds::Workload;
-use crate::local::lint::{Input, Loaded, Options};
+use crate::local::lint::{FileBytes, Input, Options};
 use crate::report::{ObjectId, clean, span};
 use crate::text::lines::Lines;
 use crate::text::pointer::Pointer;
@@ -128,7 +128,7 @@ pub(super) fn of_large_file(input: &Input, live: &mut LiveSnapshot) -> Result<Fo
 /// Simulates the Jobs of a file. Those of a cluster, which have a status, and their pods are gathered.
 pub(super) fn of_file(
     input: &Input,
-    loaded: &Loaded,
+    loaded: &FileBytes,
     policy: &Policy,
     args: &Simulate,
     script: Option<&Script>,
@@ -219,7 +219,7 @@ impl Found {
 struct StoryFile<'a> {
     input: &'a Input,
     policy: &'a Policy,
-    loaded: &'a Loaded,
+    loaded: &'a FileBytes,
     lines: &'a Lines<'a>,
     document: &'a Document,
     /// Objects that are there before others: the runtimes of TrainJobs.

@@ -6,7 +6,7 @@ use super::{Beside, Case, Problem, expectations, shown};
 use crate::judge::checks::SYNTAX;
 use crate::judge::finding::{Level, Safety};
 use crate::judge::policy::Policy;
-use crate::local::lint::{self, Against, Change, DryRun, Fixing, Input, Options, Sink, Unwritten};
+use crate::local::lint::{self, Change, DryRun, ExistingObjects, Fixing, Input, Options, Sink, Unwritten};
 use crate::report::{Answered, Located, Reason, Report, clean};
 use crate::text::patch;
 use crate::text::value::json;
@@ -128,7 +128,7 @@ fn description(located: &Located) -> String {
 
 /// Returns what the webhook would answer for each object when it is created, as JSON.
 fn answers(case: &Case, policy: &Policy, inputs: &[Input], options: &Options<'_>) -> Vec<u8> {
-    let against = Against::default();
+    let against = ExistingObjects::default();
     let question =
         DryRun { strict: true, against: &against, cluster: None, keep_objects: false, keep_pods: false };
     let options = Options { dry_run: Some(question), ..*options };

@@ -1,7 +1,7 @@
 //! Objects that exist, from files.
 
 use jobgate_lint::Input;
-use jobgate_lint::existing_objects::Against;
+use jobgate_lint::existing_objects::ExistingObjects;
 use jobgate_lint::objects::objects;
 
 use super::claims::FactsError;
@@ -17,8 +17,8 @@ use crate::text::yaml;
 /// # Errors
 ///
 /// A file cannot be read or is not YAML: a missing object would turn an UPDATE into a CREATE.
-pub(crate) fn against_in(inputs: &[Input], options: &Options<'_>) -> Result<Against, FactsError> {
-    let mut against = Against::default();
+pub(crate) fn against_in(inputs: &[Input], options: &Options<'_>) -> Result<ExistingObjects, FactsError> {
+    let mut against = ExistingObjects::default();
     // Where files have namespaces of their own, an object without one may be in any of them.
     let any = options.by_path.iter().any(|by_path| by_path.namespace.is_some());
     let namespace = if any { "" } else { options.namespace };

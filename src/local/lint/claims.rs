@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use jobgate_lint::claims::{self, Claims, Read, entries};
-use jobgate_lint::{Input, Loaded};
+use jobgate_lint::{FileBytes, Input};
 use rayon::prelude::*;
 
 use super::discover::Unreadable;
@@ -71,7 +71,7 @@ pub(crate) fn facts_in(inputs: &[Input], options: &Options<'_>) -> Result<Claims
 
 /// Finds the claims in the linted files. Unreadable files are left to the linter. `alone` is the content
 /// of the only file, if there is one.
-pub(super) fn in_inputs(inputs: &[Input], alone: Option<&Loaded>, options: &Options<'_>) -> Claims {
+pub(super) fn in_inputs(inputs: &[Input], alone: Option<&FileBytes>, options: &Options<'_>) -> Claims {
     let found: Vec<Vec<Read>> = inputs.par_iter().map(|input| in_input(input, alone, options)).collect();
     let mut claims = Claims::default();
     claims.extend(found.into_iter().flatten());
@@ -79,7 +79,7 @@ pub(super) fn in_inputs(inputs: &[Input], alone: Option<&Loaded>, options: &Opti
 }
 
 /// Finds the claims, volumes and runtimes of a file.
-pub(super) fn in_input(input: &Input, alone: Option<&Loaded>, options: &Options<'_>) -> Vec<Read> {
+pub(super) fn in_input(input: &Input, alone: Option<&FileBytes>, options: &Options<'_>) -> Vec<Read> {
     let mentions = match alone {
         Some(_) => true,
         None => source::mentions(input, &claims::KINDS, options.max_file_size),

@@ -10,8 +10,8 @@ use super::source;
 use crate::local::paths::{normal, parent, seen, shown};
 use crate::report::{Kustomized, Render};
 use crate::text::value::Value;
+use jobgate_lint::FileBytes;
 use jobgate_lint::Input;
-use jobgate_lint::Loaded;
 use jobgate_lint::batch;
 use jobgate_lint::objects::first;
 use jobgate_lint::patches::{Patch, list, may_be_batch, patches_of};
@@ -227,7 +227,7 @@ fn may_hold_batch(path: &Path, options: &Options<'_>) -> bool {
     load(path, options).is_none_or(|loaded| batch::is_in(loaded.bytes(), &options.limits()))
 }
 
-fn load(path: &Path, options: &Options<'_>) -> Option<Loaded> {
+fn load(path: &Path, options: &Options<'_>) -> Option<FileBytes> {
     source::load(&Input::named(path), options.max_file_size).ok()?.ok()
 }
 

@@ -18,7 +18,7 @@ use crate::text::yaml;
 
 /// Objects that manifests refer to, each sorted.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Mentioned {
+pub(crate) struct ReferencedObjects {
     /// The workloads.
     pub(crate) objects: BTreeSet<ObjectKey>,
     /// The claims and other objects that rules look up for them.
@@ -35,10 +35,10 @@ pub(crate) fn mentioned(
     options: &Options<'_>,
     facts: &Claims,
     cluster: Option<&FactTable>,
-) -> Mentioned {
+) -> ReferencedObjects {
     let limits = options.limits();
     let linted = OnceCell::new();
-    let mut found = Mentioned::default();
+    let mut found = ReferencedObjects::default();
     let mut brought: BTreeSet<String> = BTreeSet::new();
     for input in inputs {
         let Ok(Ok(loaded)) = source::load(input, options.max_file_size) else { continue };

@@ -12,8 +12,8 @@ use super::run::{FileResult, LintRun};
 use super::source;
 use crate::judge::rule::RuleId;
 use crate::report::Located;
+use jobgate_lint::FileBytes;
 use jobgate_lint::Input;
-use jobgate_lint::Loaded;
 use jobgate_lint::claims::Claims;
 
 /// The key that a finding shares before and after the other fixes: its document, its rule and its field.
@@ -22,7 +22,7 @@ type RecheckKey = (usize, RuleId, String);
 /// Judges findings about objects in fixed files again, and drops those that are gone. All files were read before any
 /// was fixed.
 pub(super) fn drop_fixed(inputs: &[Input], files: &mut [Result<FileResult, Unreadable>], run: &LintRun<'_>) {
-    let mut texts: BTreeMap<Arc<str>, Loaded> = BTreeMap::new();
+    let mut texts: BTreeMap<Arc<str>, FileBytes> = BTreeMap::new();
     for (input, file) in inputs.iter().zip(files.iter_mut()) {
         let text = file.as_mut().ok().and_then(|file| file.text.take());
         texts.extend(text.map(|text| (Arc::clone(&input.path), text)));

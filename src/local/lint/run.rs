@@ -22,7 +22,7 @@ use jobgate_lint::claims::{Claims, Scope};
 use jobgate_lint::merge::Moved;
 use jobgate_lint::place;
 use jobgate_lint::shifts::{Shifts, start};
-use jobgate_lint::{FileJudgement, Input, Loaded, Reached, Subject};
+use jobgate_lint::{FileBytes, FileJudgement, Input, Reached, Subject};
 
 /// The reason why a file is judged but not fixed.
 const LEADS_OUT: &str = "the file is a link that leads out of the directory; name it to fix it";
@@ -34,7 +34,7 @@ pub(super) struct LintRun<'a> {
     pub(super) claims: &'a Claims,
     pub(super) kustomizations: &'a Kustomizations,
     /// The file, if the run has only one.
-    pub(super) alone: Option<Loaded>,
+    pub(super) alone: Option<FileBytes>,
     pub(super) options: &'a Options<'a>,
 }
 
@@ -46,7 +46,7 @@ pub(super) struct FileResult {
     pub(super) unwritten: Option<Unwritten>,
     pub(super) moved: Moved,
     /// The fixed text, if other files refer to objects in it, or it refers to objects in others.
-    pub(super) text: Option<Loaded>,
+    pub(super) text: Option<FileBytes>,
 }
 
 impl LintRun<'_> {
@@ -81,7 +81,7 @@ impl LintRun<'_> {
     }
 
     /// Judges the documents of one file and writes its fixes. If that fails, the unchanged file is judged.
-    fn fixed(&self, input: &Input, loaded: &Loaded) -> FileResult {
+    fn fixed(&self, input: &Input, loaded: &FileBytes) -> FileResult {
         if let (Some(fixing), Reached::Outside) = (self.options.fix, &input.reached) {
             return self.left_alone(input, loaded, fixing);
         }
@@ -129,12 +129,12 @@ impl LintRun<'_> {
         }
         file.report.changed = 1;
         let refers = file.report.findings.iter().any(|located| !located.related.is_empty());
-        file.text = (refers || self.claims.file(&input.path).is_some()).then(|| Loaded::new(new));
+        file.text = (refers || self.claims.file(&input.path).is_some()).then(|| FileBytes::new(new));
         file
     }
 
     /// Judges the documents of a file that must not be written, and marks the fixes that are withheld.
-    fn left_alone(&self, input: &Input, loaded: &Loaded, fixing: Fixing<'_>) -> FileResult {
+    fn left_alone(&self, input: &Input, loaded: &FileBytes, fixing: Fixing<'_>) -> FileResult {
         let (mut file, _) = self.documents(input, loaded, &Options { fix: None, ..*self.options }, None);
         let report = &mut file.report;
         for located in &mut report.findings {
@@ -151,7 +151,7 @@ impl LintRun<'_> {
     pub(super) fn documents(
         &self,
         input: &Input,
-        loaded: &Loaded,
+        loaded: &FileBytes,
         options: &Options<'_>,
         own: Option<&Claims>,
     ) -> (FileResult, Vec<Edit>) {

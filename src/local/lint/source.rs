@@ -9,7 +9,7 @@ use memchr::memmem::Finder;
 use super::discover::Unreadable;
 use crate::local::files;
 use crate::local::paths::STDIN;
-use jobgate_lint::{Content, Input, Loaded};
+use jobgate_lint::{Content, FileBytes, Input};
 
 /// A file above the size limit.
 #[derive(Clone, Copy, Debug)]
@@ -19,14 +19,14 @@ pub(crate) struct TooLarge {
 }
 
 /// Reads a file up to a size limit. A file of known size above it is not read.
-pub(crate) fn load(input: &Input, limit: u64) -> Result<Result<Loaded, TooLarge>, Unreadable> {
+pub(crate) fn load(input: &Input, limit: u64) -> Result<Result<FileBytes, TooLarge>, Unreadable> {
     match &input.content {
         Content::Bytes(bytes) if bytes.len() as u64 > limit => Ok(Err(TooLarge { size: None })),
-        Content::Bytes(bytes) => Ok(Ok(Loaded::new(bytes.to_vec()))),
+        Content::Bytes(bytes) => Ok(Ok(FileBytes::new(bytes.to_vec()))),
         Content::Open(_, text) if text.len() as u64 > limit => {
             Ok(Err(TooLarge { size: Some(text.len() as u64) }))
         }
-        Content::Open(_, text) => Ok(Ok(Loaded::shared(Arc::clone(text)))),
+        Content::Open(_, text) => Ok(Ok(FileBytes::shared(Arc::clone(text)))),
         Content::File(path) => {
             // What was a file when it was found may be something else by now.
             let read = files::open(path).map_err(io::Error::from).and_then(|file| {
@@ -34,7 +34,7 @@ pub(crate) fn load(input: &Input, limit: u64) -> Result<Result<Loaded, TooLarge>
                 if size > limit { Ok(Err(TooLarge { size: Some(size) })) } else { bounded(file, size, limit) }
             });
             match read {
-                Ok(read) => Ok(read.map(Loaded::new)),
+                Ok(read) => Ok(read.map(FileBytes::new)),
                 Err(error) => Err(Unreadable { path: input.path.to_string(), reason: error.to_string() }),
             }
         }
@@ -146,8 +146,8 @@ mod tests {
 
     #[test]
     fn the_text_of_broken_utf8_ends_where_it_breaks() {
-        assert_eq!(&*Loaded::new(b"ok \xff no".to_vec()).text(), "ok ");
-        assert_eq!(&*Loaded::new("ok ü".into()).text(), "ok ü");
-        assert_eq!(&*Loaded::new(vec![0xff, 0xfe]).text(), "");
+        assert_eq!(&*FileBytes::new(b"ok \xff no".to_vec()).text(), "ok ");
+        assert_eq!(&*FileBytes::new("ok ü".into()).text(), "ok ü");
+        assert_eq!(&*FileBytes::new(vec![0xff, 0xfe]).text(), "");
     }
 }

@@ -177,7 +177,7 @@ fn objects(rule: &Rule) -> Vec<(String, Value)> {
 }
 
 fn findings(object: &Value, policy: &Policy, rule: &Rule) -> Vec<Finding> {
-    let verdict = engine::evaluate(policy, &NoFacts, &Request::of_file(object, None));
+    let verdict = engine::evaluate(policy, &NoFacts, &Request::from_file(object, None));
     verdict.findings.into_iter().filter(|finding| *finding.rule == *rule.id).collect()
 }
 

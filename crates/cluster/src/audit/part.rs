@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::judge::AuditOutcome;
-use super::refused_pods::Unmade;
+use super::refused_pods::RefusedTemplates;
 use super::terminating::Candidate;
 use super::{Options, fills};
 use jobgate_core::judge::finding::{Finding, Level, Place};
@@ -40,7 +40,7 @@ pub(super) struct AuditPart {
     /// Jobs with pods that are terminating.
     pub(super) terminating: Vec<Candidate>,
     /// Objects whose pods may be refused.
-    pub(super) unmade: Vec<Unmade>,
+    pub(super) unmade: Vec<RefusedTemplates>,
     /// Rules and levels with an example in `sources`.
     shown: BTreeSet<(RuleId, Level)>,
 }
@@ -62,7 +62,7 @@ impl AuditPart {
         // Children of controllers, too: the maker of a Job does not end its pods.
         if !matches!(fate, AuditOutcome::System) {
             self.terminating.extend(Candidate::from_object(object));
-            self.unmade.extend(Unmade::from_object(object, Timestamp::now()));
+            self.unmade.extend(RefusedTemplates::from_object(object, Timestamp::now()));
         }
         // Finished objects are applied again, too; children of controllers never are.
         if matches!(fate, AuditOutcome::Judged(_) | AuditOutcome::Finished) {

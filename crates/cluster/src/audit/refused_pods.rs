@@ -22,7 +22,7 @@ const WORDS: [&str; 2] = ["is invalid:", "forbidden:"];
 
 /// An object that may have pods that are refused.
 #[derive(Clone, Debug)]
-pub(super) struct Unmade {
+pub(super) struct RefusedTemplates {
     kind: Kind,
     namespace: String,
     name: String,
@@ -32,7 +32,7 @@ pub(super) struct Unmade {
     is_silent: bool,
 }
 
-impl Unmade {
+impl RefusedTemplates {
     /// Returns one if the object should have pods by now: it is neither suspended nor finished, and its status counts none.
     pub(super) fn from_object(object: &Value, now: Timestamp) -> Option<Self> {
         let kind = Kind::from_object(object).filter(|kind| kind.schedule.is_none())?;
@@ -70,9 +70,12 @@ impl Unmade {
 
 /// Reads the events of the namespaces, and returns the objects whose pods are refused, with notices about what could not be
 /// read. Where events cannot be read, they are those about which the operators of kubeflow.org have written nothing.
-pub(super) async fn refused(client: &Client, candidates: Vec<Unmade>) -> (Vec<Refused>, Vec<String>) {
+pub(super) async fn refused(
+    client: &Client,
+    candidates: Vec<RefusedTemplates>,
+) -> (Vec<Refused>, Vec<String>) {
     let (mut found, mut notices) = (Vec::new(), Vec::new());
-    let mut by_namespace: BTreeMap<String, Vec<Unmade>> = BTreeMap::new();
+    let mut by_namespace: BTreeMap<String, Vec<RefusedTemplates>> = BTreeMap::new();
     for candidate in candidates {
         by_namespace.entry(candidate.namespace.clone()).or_default().push(candidate);
     }
@@ -182,7 +185,7 @@ mod tests {
             let object = json!({
                 "apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": metadata, "spec": spec, "status": status,
             });
-            Unmade::from_object(&object, now).map(|unmade| unmade.is_silent)
+            RefusedTemplates::from_object(&object, now).map(|unmade| unmade.is_silent)
         };
         let old = "2026-01-01T11:00:00Z";
         assert_eq!(job(old, json!({}), json!({})), Some(true));

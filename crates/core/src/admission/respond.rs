@@ -498,7 +498,7 @@ mod tests {
             "runPolicy": {"cleanPodPolicy": "None"}, "mpiReplicaSpecs": {"Worker": worker}}});
         let policy = Policy::builtin("audit").expect("a built-in policy");
         for (object, rules) in [(set, &["deadline"][..]), (mpi, &["deadline", "resources-released"])] {
-            let verdict = engine::evaluate(&policy, &NoFacts, &Request::of_file(&object, None));
+            let verdict = engine::evaluate(&policy, &NoFacts, &Request::from_file(&object, None));
             let warnings = warnings(&verdict.findings);
             for rule in rules {
                 let line = warnings.iter().find(|line| line.starts_with(rule)).expect("a warning");
@@ -557,7 +557,7 @@ mod tests {
             let mut job =
                 json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec});
             job["spec"]["template"] = json!({"spec": pod});
-            let verdict = engine::evaluate(&Policy::default(), &NoFacts, &Request::of_file(&job, None));
+            let verdict = engine::evaluate(&Policy::default(), &NoFacts, &Request::from_file(&job, None));
             warnings(&verdict.findings)
         };
         let tracked = || json!({"name": "a", "annotations": {"argocd.argoproj.io/sync-wave": "1"}});

@@ -866,7 +866,7 @@ mod tests {
     fn a_runtime_is_asked_for_before_its_claims() {
         let body = of_train_jobs(2);
         let mut review = Review::read(body.as_bytes(), needs()).expect("a review");
-        let kind = Kind::of_runtime("ClusterTrainingRuntime").expect("a kind");
+        let kind = Kind::from_runtime("ClusterTrainingRuntime").expect("a kind");
         let wanted = WantedObject::new(FactKind::Runtime(kind), "n", "torch");
         assert_eq!((&review.objects, review.claims.len()), (&[wanted.clone()].into(), 0));
         let labels = json!({"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"});

@@ -155,7 +155,7 @@ impl ObjectStory<'_> {
         *work = work.saturating_sub(world.work);
         ran?;
         let count = u32::try_from(evictions(&world).len()).unwrap_or(u32::MAX);
-        Ok((count, Summary::of_main(&world).end.is_some()))
+        Ok((count, Summary::from_main(&world).end.is_some()))
     }
 
     /// Returns the object in a cluster, with the queue that is assumed of it.
@@ -193,7 +193,7 @@ impl ObjectStory<'_> {
         let is_still = world.run_to_end(self.horizon(script))?;
         let plan = script.program;
         let has_ranks = world.cluster.has_ranks(world.main);
-        let outcome = Summary::of_main(world).outcome(world, plan, is_still);
+        let outcome = Summary::from_main(world).outcome(world, plan, is_still);
         // Where the program is no business of the pods, what it loses is not known.
         Ok(if has_ranks { outcome } else { Outcome { done: outcome.used, ..outcome } })
     }
@@ -219,7 +219,7 @@ impl Remains {
     pub(crate) fn from_world(world: World) -> Self {
         let cluster = &world.cluster;
         let end = match world.main {
-            Owner::Job(_) => Summary::of_main(&world).end,
+            Owner::Job(_) => Summary::from_main(&world).end,
             Owner::Object(number) => cluster.objects.get(number).and_then(Object::end),
         };
         #[cfg(test)]
@@ -242,7 +242,7 @@ impl Remains {
 
 impl Summary {
     /// Returns that of an object of another kind than Job.
-    pub(super) fn of_object(world: &World) -> Self {
+    pub(super) fn from_object(world: &World) -> Self {
         let object = match world.main {
             Owner::Object(number) => world.cluster.objects.get(number),
             Owner::Job(_) => None,

@@ -153,7 +153,7 @@ mod tests {
             runtime: Time::from_seconds(runtime),
             startup: Time::from_seconds(60),
             checkpoint: None,
-            ..Assumptions::of_tests(Peers::Independent)
+            ..Assumptions::for_tests(Peers::Independent)
         }
     }
 

@@ -51,7 +51,7 @@ pub(super) const HORIZON: Time = Time::from_seconds(366 * 86_400);
 #[cfg(test)]
 impl Assumptions {
     /// Returns assumptions for tests: 12 hours of work that is saved each half hour, and nodes that are given up after five minutes.
-    pub(crate) fn of_tests(peers: Peers) -> Self {
+    pub(crate) fn for_tests(peers: Peers) -> Self {
         Self {
             runtime: Time::from_seconds(12 * 3_600),
             startup: Time::from_seconds(120),
@@ -210,7 +210,7 @@ fn tell_from(clock: Clock, spec: &Value, script: Script) -> Result<Outcome, TooL
 /// More work than a simulation does.
 pub(super) fn end_of(world: &mut World, plan: Option<ProgramPlan>) -> Result<Outcome, TooLong> {
     let is_still = world.run_to_end(HORIZON)?;
-    Ok(Summary::of_main(world).outcome(world, plan, is_still))
+    Ok(Summary::from_main(world).outcome(world, plan, is_still))
 }
 
 /// What the object that is simulated says of its end.
@@ -231,14 +231,14 @@ pub(super) struct Summary {
 
 impl Summary {
     /// Returns that of the object that is simulated.
-    pub(super) fn of_main(world: &World) -> Self {
+    pub(super) fn from_main(world: &World) -> Self {
         match world.main {
-            Owner::Job(job) => Self::of_job(world.cluster.jobs.get(job)),
-            Owner::Object(_) => Self::of_object(world),
+            Owner::Job(job) => Self::from_job(world.cluster.jobs.get(job)),
+            Owner::Object(_) => Self::from_object(world),
         }
     }
 
-    fn of_job(job: Option<&Job>) -> Self {
+    fn from_job(job: Option<&Job>) -> Self {
         let status = job.map(|job| job.status.clone()).unwrap_or_default();
         let end = status.finished().map(|condition| ObjectEnd {
             is_success: condition.sort == "Complete",

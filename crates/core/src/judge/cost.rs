@@ -5,7 +5,7 @@ use std::fmt;
 use crate::controllers::time::Time as ModelTime;
 use crate::judge::kueue::Kueue;
 use crate::judge::loss::Loss;
-use crate::kinds::{Attempts, Deadline, Field, Held, PodTemplate, Release, Run, Ttl, Workload};
+use crate::kinds::{AcceleratorCount, Attempts, Deadline, Field, PodTemplate, Release, Run, Ttl, Workload};
 use crate::text::number::thousands;
 
 /// The deadline of a batch/v1 Job, and that of a pod.
@@ -18,7 +18,7 @@ pub(super) const MAX_SECONDS: i64 = 9_223_372_036;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cost {
     /// What is held at once.
-    pub held: Held,
+    pub held: AcceleratorCount,
     time: PodTime,
     attempts: Attempts,
 }
@@ -42,7 +42,7 @@ enum Limit {
 impl Cost {
     /// Returns the cost of accelerators that are held for a number of seconds, or without a limit; nothing if
     /// there are none.
-    pub(super) fn new(held: Held, seconds: Option<i64>) -> Option<Self> {
+    pub(super) fn new(held: AcceleratorCount, seconds: Option<i64>) -> Option<Self> {
         let time = seconds.map_or(PodTime::NoLimit, |seconds| {
             PodTime::AtMost(seconds, i128::from(held.total()) * i128::from(seconds))
         });
@@ -50,12 +50,12 @@ impl Cost {
     }
 
     /// Returns the cost of one run of a workload, which may start `attempts` times.
-    pub(super) fn of_run(
+    pub(super) fn from_run(
         workload: &Workload<'_>,
         run: usize,
         (seconds, attempts): (Option<i64>, Attempts),
     ) -> Option<Self> {
-        let cost = Self::new(Held::by_run(workload, run)?, seconds)?;
+        let cost = Self::new(AcceleratorCount::from_run(workload, run)?, seconds)?;
         Some(Self { attempts, ..cost })
     }
 
@@ -66,10 +66,10 @@ impl Cost {
         if matches!(workload.kind.deadline, Deadline::OfOthers { .. }) {
             return None;
         }
-        let mut all = Held::default();
+        let mut all = AcceleratorCount::default();
         let mut sum = Some((0_i64, 0_i128));
         for (index, run) in workload.runs.iter().enumerate() {
-            let held = Held::by_run(workload, index)?;
+            let held = AcceleratorCount::from_run(workload, index)?;
             if held.is_none() {
                 continue;
             }

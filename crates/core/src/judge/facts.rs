@@ -114,7 +114,7 @@ impl VolumeName {
     /// Every bound claim names one, and has annotations of the binding controller, which authors do not
     /// write.
     #[must_use]
-    pub fn of_claim(claim: &Value) -> Option<Self> {
+    pub fn from_claim(claim: &Value) -> Option<Self> {
         const MARKS: [&str; 4] = [
             "pv.kubernetes.io/bind-completed",
             "pv.kubernetes.io/bound-by-controller",
@@ -224,7 +224,7 @@ pub trait Facts {
 
     /// Returns the runtime that a TrainJob in a namespace names in `runtimeRef`.
     fn runtime(&self, kind: &str, namespace: &str, name: &str) -> Fact<FoundObject> {
-        let kind = Kind::of_runtime(kind).map(FactKind::Runtime);
+        let kind = Kind::from_runtime(kind).map(FactKind::Runtime);
         kind.map_or(Fact::Unknown, |kind| self.object(kind, namespace, name))
     }
 
@@ -320,7 +320,7 @@ mod tests {
     fn a_volume_that_the_cluster_has_bound_is_not_the_authors_choice() {
         let by_author = |annotations: Value, status: Value| {
             let claim = json!({"metadata": {"annotations": annotations}, "spec": {"volumeName": "v"}, "status": status});
-            VolumeName::of_claim(&claim).map(|named| named.by_author)
+            VolumeName::from_claim(&claim).map(|named| named.by_author)
         };
         assert_eq!(by_author(Value::Null, Value::Null), Some(true));
         assert_eq!(by_author(json!({"team": "ml"}), json!({"phase": "Pending"})), Some(true));
@@ -330,7 +330,7 @@ mod tests {
             Some(false)
         );
         assert_eq!(by_author(Value::Null, json!({"phase": "Bound"})), Some(false));
-        assert_eq!(VolumeName::of_claim(&json!({"spec": {"volumeName": ""}})), None);
+        assert_eq!(VolumeName::from_claim(&json!({"spec": {"volumeName": ""}})), None);
     }
 
     #[test]

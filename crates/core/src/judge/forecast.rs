@@ -76,7 +76,7 @@ pub(super) fn forecast(
     if JobSpec::placeholder(spec).is_some() || !is_short(spec) {
         return None;
     }
-    let job = SimulatedJob::of_pod(pod, lines, defaults)?;
+    let job = SimulatedJob::from_pod(pod, lines, defaults)?;
     // Somebody resumes it; what comes then is the question.
     let spec = JobSpec { suspend: false, ..job.job_spec };
     let story = [Occurrence::from(incident)];
@@ -301,7 +301,7 @@ mod tests {
                 if !["Job", "CronJob", "JobSet"].iter().any(|kind| document.value["kind"] == **kind) {
                     continue;
                 }
-                let verdict = engine::evaluate(&policy, &NoFacts, &Request::of_file(&document.value, None));
+                let verdict = engine::evaluate(&policy, &NoFacts, &Request::from_file(&document.value, None));
                 let fixes = verdict
                     .findings
                     .iter()

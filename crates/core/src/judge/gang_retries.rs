@@ -30,7 +30,7 @@ pub(super) struct GangRetries {
 impl GangRetries {
     /// Returns those of the Job around a pod template, by its index; nothing where a number is not known, where a failed pod is
     /// none for the Job as a whole, or where a set of Jobs starts all of them again.
-    pub(super) fn of_pod(cx: &Cx<'_>, index: usize) -> Option<Self> {
+    pub(super) fn from_pod(cx: &Cx<'_>, index: usize) -> Option<Self> {
         let pod = &cx.workload.pods[index];
         let in_set =
             matches!(cx.workload.kind.deadline, Deadline::EndsEachJob { .. } | Deadline::OfOthers { .. });

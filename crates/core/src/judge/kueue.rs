@@ -34,7 +34,7 @@ impl Kueue {
         let labels = wrapper.unwrap_or_else(|| run.metadata.get("labels"));
         let label = labels.get(MAX_EXEC_TIME);
         if !label.is_set() {
-            return Self::of_cron_job(&workload.object);
+            return Self::from_cron_job(&workload.object);
         }
         let is_queued = labels.get(QUEUE).text().set().is_some_and(|queue| !queue.is_empty());
         let hidden = matches!(label.text(), Field::Placeholder(_));
@@ -63,7 +63,7 @@ impl Kueue {
         );
     }
 
-    fn of_cron_job(object: &Part<'_>) -> Option<Self> {
+    fn from_cron_job(object: &Part<'_>) -> Option<Self> {
         let own = object.at(&["metadata", "labels"]).get(MAX_EXEC_TIME);
         let seconds = Err(
             "is on the CronJob and not inherited by its Jobs: set it in `spec.jobTemplate.metadata.labels`",

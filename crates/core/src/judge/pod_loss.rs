@@ -16,7 +16,7 @@ pub(super) const PREEMPTIBLE: Strings = Strings::new(
 );
 
 /// What takes pods from their nodes.
-pub(super) struct Taking {
+pub(super) struct PodLoss {
     /// The spot nodes, if that is it.
     pub(super) spot: Option<&'static Spot>,
     /// What happens, in the words of `jobgate simulate`.
@@ -29,9 +29,9 @@ pub(super) struct Taking {
     shows: &'static str,
 }
 
-impl Taking {
+impl PodLoss {
     /// Returns what takes the pods of a template.
-    pub(super) fn of_pods(cx: &Cx<'_>, pod: &PodTemplate<'_>) -> Option<Self> {
+    pub(super) fn from_pods(cx: &Cx<'_>, pod: &PodTemplate<'_>) -> Option<Self> {
         if let Some(nodes) = selected(&pod.spec) {
             return Some(Self {
                 spot: Some(nodes.spot),
@@ -63,7 +63,7 @@ impl Taking {
     }
 
     /// Returns what takes the pods of a job that has a policy for it.
-    pub(super) fn of_policy<'a>(mut policies: impl Iterator<Item = Part<'a>>) -> Option<Self> {
+    pub(super) fn from_policy<'a>(mut policies: impl Iterator<Item = Part<'a>>) -> Option<Self> {
         let is_it = |event: &Part<'_>| event.text() == Field::Set("PodEvicted");
         let names = |policy: &Part<'_>| {
             is_it(&policy.get("event")) || policy.get("events").items().any(|event| is_it(&event))

@@ -445,7 +445,7 @@ mod tests {
     /// Returns the deadline rule's action for an object.
     fn action(policy: &Policy, object: &Value) -> Action {
         let workload = Workload::from_object(object).unwrap();
-        policy.scope(&Request::of_file(object, None), &workload).settings("deadline").unwrap().action
+        policy.scope(&Request::from_file(object, None), &workload).settings("deadline").unwrap().action
     }
 
     #[test]
@@ -515,7 +515,7 @@ mod tests {
         for rule in &RuleSet::built_in() {
             let settings = |object: &Value| {
                 let workload = Workload::from_object(object).unwrap();
-                policy.scope(&Request::of_file(object, None), &workload).settings(&rule.id).unwrap()
+                policy.scope(&Request::from_file(object, None), &workload).settings(&rule.id).unwrap()
             };
             assert_eq!(Some(&settings(&with)), Policy::default().base(&rule.id), "{}", rule.id);
             assert_ne!(settings(&without).action, Action::Deny, "{}", rule.id);
@@ -606,7 +606,7 @@ mod tests {
         let ttl = "ttl-after-finished";
         let object = job("a", "b", &json!({}));
         let workload = Workload::from_object(&object).unwrap();
-        let settings = policy.scope(&Request::of_file(&object, None), &workload).settings(ttl).unwrap();
+        let settings = policy.scope(&Request::from_file(&object, None), &workload).settings(ttl).unwrap();
         assert_eq!(settings.action, Action::Ignore);
         assert_eq!(settings.param("seconds"), Some(&json!(3)));
         assert_eq!(settings.param("cronSeconds"), Some(&json!(2)));
@@ -624,7 +624,7 @@ mod tests {
         let policy = policy("{overrides: [{match: {names: [a]}, rules: {restart-policy: {action: warn}}}]}");
         let object = job("a", "b", &json!({}));
         let workload = Workload::from_object(&object).unwrap();
-        let request = Request::of_file(&object, None);
+        let request = Request::from_file(&object, None);
         let scope = policy.scope(&request, &workload);
         let settled = policy.base("deadline").unwrap();
         assert!(Arc::ptr_eq(&scope.settings("deadline").unwrap().params, &settled.params));
@@ -642,7 +642,7 @@ mod tests {
         for (name, count) in [("a", 1), ("b", 0)] {
             let object = job(name, "x", &json!({}));
             let workload = Workload::from_object(&object).unwrap();
-            let request = Request::of_file(&object, None);
+            let request = Request::from_file(&object, None);
             let scope = policy.scope(&request, &workload);
             assert_eq!(scope.exemptions().count(), count);
         }

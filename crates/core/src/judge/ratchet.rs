@@ -192,7 +192,7 @@ mod tests {
                 "spec": {"replicatedJobs": vec![json!({}); count]},
             });
             let policy = Policy::builtin("default").expect("a policy");
-            let request = Request { operation: Operation::Create, ..Request::of_file(&object, None) };
+            let request = Request { operation: Operation::Create, ..Request::from_file(&object, None) };
             let request = Request { origin: Origin::Admission, ..request };
             let findings = evaluate(&policy, &NoFacts, &request).findings;
             let of = findings.iter().filter(|finding| finding.items.is_some());

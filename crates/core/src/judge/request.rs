@@ -59,7 +59,7 @@ pub struct Request<'a> {
 impl<'a> Request<'a> {
     /// Returns the CREATE request of a manifest.
     #[must_use]
-    pub fn of_file(object: &'a Value, today: Option<Date>) -> Self {
+    pub fn from_file(object: &'a Value, today: Option<Date>) -> Self {
         let namespace = object
             .get("metadata")
             .and_then(|metadata| metadata.get("namespace")?.as_str())

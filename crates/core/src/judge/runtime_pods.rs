@@ -121,18 +121,18 @@ impl<'a> Joined<'a> {
         let asked = self.nodes.is_set() && if mpi.is_set() { is_node } else { trains };
         match step {
             _ if asked => {
-                let asked = PodCount::of_field(&self.nodes, 1);
+                let asked = PodCount::from_field(&self.nodes, 1);
                 let launcher =
                     i64::from(mpi.is_set() && mpi.get("runLauncherAsNode").bool().set() == Some(true));
                 let most = asked.most.map(|most| if launcher > 0 { (most - launcher).max(1) } else { most });
                 PodCount { most, least: most.unwrap_or(0).max(0), ..asked }
             }
-            Some(runtimes::TRAINER) => PodCount::of_field(&policy.get("numNodes"), 1),
+            Some(runtimes::TRAINER) => PodCount::from_field(&policy.get("numNodes"), 1),
             // An initializer.
             Some(_) => PodCount::certain(1, None),
             None => {
                 let replicas = pod.entry.as_ref().map(|entry| entry.part.get("replicas"));
-                let one = PodCount::of_job(&pod.around);
+                let one = PodCount::from_job(&pod.around);
                 replicas.map_or(one.clone(), |replicas| one.times(&replicas, 1))
             }
         }

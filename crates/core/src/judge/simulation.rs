@@ -13,7 +13,7 @@ use crate::judge::commands::{CommandLine, Value as Given};
 use crate::judge::peers::{joins, max_restarts, use_of_index, works_with_others};
 use crate::judge::ranks::WorkloadReading;
 use crate::judge::sigterm::ends_with_zero;
-use crate::kinds::{Entry, Held, PodTemplate, Workload};
+use crate::kinds::{AcceleratorCount, Entry, PodTemplate, Workload};
 use crate::text::pointer::Pointer;
 use crate::text::value::{Value, json};
 
@@ -245,10 +245,10 @@ fn assumed(
 
 /// Lets each pod count for its accelerators. Returns whether any has one.
 pub(super) fn weigh(subject: &mut Subject, workload: &Workload<'_>) -> bool {
-    let held = |pod: &PodTemplate<'_>| Held::by_pod(pod).map_or(0, |held| held.total());
+    let held = |pod: &PodTemplate<'_>| AcceleratorCount::from_pod(pod).map_or(0, |held| held.total());
     // Those of a kind with runtimes are in the object, for each node.
     let nodes = subject.roles.iter().map(|role| i64::from(role.count)).max().unwrap_or_default().max(1);
-    let of_run = workload.kind.runs_in.and_then(|_| Held::by_run(workload, 0));
+    let of_run = workload.kind.runs_in.and_then(|_| AcceleratorCount::from_run(workload, 0));
     let of_node = of_run.map_or(0, |held| held.total() / nodes);
     if of_node == 0 && workload.pods.iter().all(|pod| held(pod) == 0) {
         return false;
@@ -323,7 +323,7 @@ pub fn jobs<'a>(workload: &Workload<'a>, defaults: &ProgramDefaults) -> Vec<Simu
     let reading = WorkloadReading::from_workload(workload);
     let pods = workload.pods.iter().enumerate();
     let mut jobs: Vec<SimulatedJob<'a>> = pods
-        .filter_map(|(index, pod)| SimulatedJob::of_pod(pod, &reading.commands(index).containers, defaults))
+        .filter_map(|(index, pod)| SimulatedJob::from_pod(pod, &reading.commands(index).containers, defaults))
         .collect();
     for job in &mut jobs {
         job.queued = workload.object.value.and_then(|object| QueuedJob::from_object(object, &job.pointer));
@@ -377,7 +377,7 @@ impl SimulatedObject<'_> {
 
 impl<'a> SimulatedJob<'a> {
     /// Returns the Job around a pod template, if there is one. Its containers have these command lines.
-    pub(super) fn of_pod(
+    pub(super) fn from_pod(
         pod: &PodTemplate<'a>,
         lines: &[CommandLine<'_>],
         defaults: &ProgramDefaults,
@@ -390,7 +390,7 @@ impl<'a> SimulatedJob<'a> {
         Some(Self {
             pointer: pod.around.pointer.clone(),
             spec,
-            accelerators: Held::by_pod(pod).map_or(0, |held| held.total()),
+            accelerators: AcceleratorCount::from_pod(pod).map_or(0, |held| held.total()),
             assumptions: assumed(peers, job_spec.deadline, ends_with_zero, unreachable, defaults),
             job_spec,
             queued: None,

@@ -92,16 +92,16 @@ impl Unit {
 
 /// A number of accelerators of each unit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Held([i64; Unit::ALL.len()]);
+pub struct AcceleratorCount([i64; Unit::ALL.len()]);
 
 /// The number of pods from which a template counts as unlimited, such as an autoscaler's default.
 const NO_LIMIT: i64 = i32::MAX as i64;
 
-impl Held {
+impl AcceleratorCount {
     /// Returns what one pod of a template holds: all its containers together, or an init container that asks
     /// for more; nothing if a placeholder or wrong type hides it.
     #[must_use]
-    pub(crate) fn by_pod(pod: &PodTemplate<'_>) -> Option<Self> {
+    pub(crate) fn from_pod(pod: &PodTemplate<'_>) -> Option<Self> {
         let mut resources: BTreeMap<&str, Sum> = BTreeMap::new();
         for (place, container) in pod.container_values() {
             let sidecar = container.get("restartPolicy").and_then(Value::as_str) == Some("Always");
@@ -128,10 +128,10 @@ impl Held {
 
     /// Returns what the pods of some templates hold at once, at most; nothing if it is unknown or has no limit.
     #[must_use]
-    pub(crate) fn by_pods(pods: &[PodTemplate<'_>]) -> Option<Self> {
+    pub(crate) fn from_pods(pods: &[PodTemplate<'_>]) -> Option<Self> {
         let mut held = Self::default();
         for pod in pods {
-            let one = Self::by_pod(pod)?;
+            let one = Self::from_pod(pod)?;
             if !one.is_none() {
                 held += one.times(pod.count.most.filter(|most| *most < NO_LIMIT)?);
             }
@@ -141,9 +141,9 @@ impl Held {
 
     /// Returns what a run of a workload holds at once, at most; nothing if it is unknown or has no limit.
     #[must_use]
-    pub(crate) fn by_run(workload: &Workload<'_>, run: usize) -> Option<Self> {
+    pub(crate) fn from_run(workload: &Workload<'_>, run: usize) -> Option<Self> {
         let Some(reference) = workload.kind.runs_in else {
-            return Self::by_pods(workload.pods_of(run));
+            return Self::from_pods(workload.pods_of(run));
         };
         let mut node = Self::default();
         for (resource, amount) in by_container(workload.object.at(reference.resources).value)? {
@@ -195,7 +195,7 @@ impl Held {
     }
 }
 
-impl std::ops::AddAssign for Held {
+impl std::ops::AddAssign for AcceleratorCount {
     fn add_assign(&mut self, other: Self) {
         for (number, more) in self.0.iter_mut().zip(other.0) {
             *number = number.saturating_add(more);
@@ -203,7 +203,7 @@ impl std::ops::AddAssign for Held {
     }
 }
 
-impl fmt::Display for Held {
+impl fmt::Display for AcceleratorCount {
     /// Writes `64 GPUs`, or `8 GPUs and 2 MIG slices`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let all = self.units().count();
@@ -267,7 +267,8 @@ mod tests {
     }
 
     fn held(object: &Value) -> Option<String> {
-        Held::by_run(&Workload::from_object(object).expect("a workload"), 0).map(|held| held.to_string())
+        AcceleratorCount::from_run(&Workload::from_object(object).expect("a workload"), 0)
+            .map(|held| held.to_string())
     }
 
     fn pod(spec: Value) -> Option<String> {
@@ -348,7 +349,8 @@ mod tests {
         assert_eq!(held(&job(&json!({"parallelism": "$NODES", "template": cpu}))).as_deref(), Some(""));
         let most = json!({"parallelism": i64::from(i32::MAX) - 1, "template": {"spec": {"containers": [asks("nvidia.com/gpu", i64::MAX.into())]}}});
         assert_eq!(
-            Held::by_run(&Workload::from_object(&job(&most)).unwrap(), 0).map(|held| held.total()),
+            AcceleratorCount::from_run(&Workload::from_object(&job(&most)).unwrap(), 0)
+                .map(|held| held.total()),
             Some(i64::MAX)
         );
     }

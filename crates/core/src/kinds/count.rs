@@ -38,7 +38,7 @@ impl PodTemplate<'_> {
     #[must_use]
     pub(crate) fn together(&self) -> PodCount {
         match self.form.count {
-            Count::Jobs(Times::Field(..)) => PodCount::of_job(&self.around),
+            Count::Jobs(Times::Field(..)) => PodCount::from_job(&self.around),
             _ => self.count.clone(),
         }
     }
@@ -50,7 +50,7 @@ impl PodTemplate<'_> {
         match self.form.count {
             Count::Jobs(Times::OfOthers) | Count::Range | Count::RayWorkers { .. } => None,
             Count::Replicas { unset, elastic: Some(elastic) } if self.elastic().is_some() => {
-                Some(PodCount::of_field(&self.around.get("replicas"), unset(elastic.role)))
+                Some(PodCount::from_field(&self.around.get("replicas"), unset(elastic.role)))
             }
             Count::Jobs(_) | Count::Replicas { .. } | Count::One => Some(self.together()),
         }
@@ -61,7 +61,7 @@ impl PodCount {
     /// Returns the count of a batch/v1 Job spec: `parallelism`, but never more than `completions`
     /// (docs/internals/pods.md#pods-that-run-at-once).
     #[must_use]
-    pub(crate) fn of_job(spec: &Part<'_>) -> Self {
+    pub(crate) fn from_job(spec: &Part<'_>) -> Self {
         let (parallelism, completions) = (spec.get("parallelism"), spec.get("completions"));
         let Some(most) = parallelism.int().or_default(1) else {
             return Self::unknown(&parallelism);
@@ -78,7 +78,7 @@ impl PodCount {
     pub(super) fn new(count: Count, object: &Part<'_>, around: &Part<'_>, entry: Option<&Entry<'_>>) -> Self {
         match count {
             Count::Jobs(times) => {
-                let one = Self::of_job(around);
+                let one = Self::from_job(around);
                 match (times, entry) {
                     (Times::OfOthers, _) => Self { most: None, least: 0, said_by: None },
                     (Times::Replicas, Some(entry)) => one.times(&entry.part.get("replicas"), 1),
@@ -88,7 +88,7 @@ impl PodCount {
             }
             Count::Replicas { unset, elastic } => {
                 let role = entry.and_then(|entry| entry.name);
-                let count = Self::of_field(&around.get("replicas"), unset(role.unwrap_or_default()));
+                let count = Self::from_field(&around.get("replicas"), unset(role.unwrap_or_default()));
                 match elastic.filter(|elastic| role == Some(elastic.role)) {
                     Some(elastic) => {
                         count.or_more(&object.at(elastic.most)).or_fewer(&object.at(elastic.least))
@@ -96,8 +96,8 @@ impl PodCount {
                     None => count,
                 }
             }
-            Count::Range => Self::of_field(&around.get("replicas"), 0).or_more(&around.get("maxReplicas")),
-            Count::RayWorkers { autoscales } => Self::of_ray_workers(around, &object.at(autoscales)),
+            Count::Range => Self::from_field(&around.get("replicas"), 0).or_more(&around.get("maxReplicas")),
+            Count::RayWorkers { autoscales } => Self::from_ray_workers(around, &object.at(autoscales)),
             Count::One => Self::certain(1, None),
         }
     }
@@ -114,7 +114,7 @@ impl PodCount {
 
     /// Returns the count in a field, or a default.
     #[must_use]
-    pub(crate) fn of_field(field: &Part<'_>, unset: i64) -> Self {
+    pub(crate) fn from_field(field: &Part<'_>, unset: i64) -> Self {
         match field.int().or_default(unset) {
             Some(number) => Self::certain(number, field.is_set().then(|| field.pointer.clone())),
             None => Self::unknown(field),
@@ -122,15 +122,15 @@ impl PodCount {
     }
 
     /// Returns the count of a group of Ray workers (docs/internals/batch-kinds.md#rayjob).
-    fn of_ray_workers(group: &Part<'_>, autoscales: &Part<'_>) -> Self {
+    fn from_ray_workers(group: &Part<'_>, autoscales: &Part<'_>) -> Self {
         let bound = |field, unset| group.get(field).int().or_default(unset);
         let (least, most) = (bound("minReplicas", 0), bound("maxReplicas", i64::from(i32::MAX)));
-        let set = Self::of_field(&group.get("replicas"), 0);
+        let set = Self::from_field(&group.get("replicas"), 0);
         let number = set.most.zip(least).zip(most).map(|((number, least), most)| number.max(least).min(most));
         let count = match (autoscales.bool(), number) {
             (Field::Set(true), _) => {
                 let least = least.unwrap_or(0).max(0);
-                Self { least, ..Self::of_field(&group.get("maxReplicas"), i64::from(i32::MAX)) }
+                Self { least, ..Self::from_field(&group.get("maxReplicas"), i64::from(i32::MAX)) }
             }
             (_, Some(number)) => Self::certain(number, set.said_by),
             (_, None) => Self::unknown(&group.get("replicas")),

@@ -131,7 +131,7 @@ impl Kind {
 
     /// Returns the kind of runtime with a name.
     #[must_use]
-    pub fn of_runtime(name: &str) -> Option<Self> {
+    pub fn from_runtime(name: &str) -> Option<Self> {
         Self::runtimes().find(|kind| kind.name == name)
     }
 

@@ -27,7 +27,7 @@ impl ApiResource {
 
     /// Returns the resource of a kind.
     #[must_use]
-    pub fn of_kind(kind: Kind) -> Self {
+    pub fn from_kind(kind: Kind) -> Self {
         Self {
             group: kind.group,
             version: kind.version,
@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn paths_are_those_of_the_api_server() {
-        let jobs = ApiResource::of_kind(Kind::JOB);
+        let jobs = ApiResource::from_kind(Kind::JOB);
         assert_eq!(jobs.list(""), "/apis/batch/v1/jobs");
         assert_eq!(jobs.list("ml"), "/apis/batch/v1/namespaces/ml/jobs");
         assert_eq!(jobs.object("v1", "ml", "train"), "/apis/batch/v1/namespaces/ml/jobs/train");

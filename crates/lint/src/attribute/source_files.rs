@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::outline::Outline;
-use crate::Loaded;
+use crate::FileBytes;
 use jobgate_core::judge::finding::Part;
 use jobgate_core::text::pointer::{Pointer, Token};
 use jobgate_core::text::value::Value;
@@ -23,7 +23,7 @@ const MOST_ITEMS: usize = 256;
 pub(super) struct SourceFile {
     /// The path in reports.
     pub(super) path: Arc<str>,
-    pub(super) text: Loaded,
+    pub(super) text: FileBytes,
     sections: Vec<SourceSection>,
     by_name: BTreeMap<(String, String), usize>,
     by_kind: BTreeMap<String, Vec<usize>>,
@@ -51,7 +51,7 @@ pub(super) struct Home {
 }
 
 /// Opens a source file; returns its path as reports show it, and its text.
-pub(crate) type OpenSource<'a> = dyn Fn(&Path) -> Option<(Arc<str>, Loaded)> + 'a;
+pub(crate) type OpenSource<'a> = dyn Fn(&Path) -> Option<(Arc<str>, FileBytes)> + 'a;
 
 /// The source files read so far, each opened once.
 pub(super) struct SourceFiles<'a> {
@@ -83,7 +83,7 @@ impl<'a> SourceFiles<'a> {
 }
 
 impl SourceFile {
-    fn new(shown: Arc<str>, text: Loaded) -> Self {
+    fn new(shown: Arc<str>, text: FileBytes) -> Self {
         let limits = Limits::default();
         let mut file = Self {
             path: shown,

@@ -13,7 +13,7 @@ use crate::options::Options;
 use crate::results::Report;
 use crate::{page, summary};
 use jobgate_core::judge::finding::Level;
-use jobgate_core::kinds::Held;
+use jobgate_core::kinds::AcceleratorCount;
 
 /// Maximum bars of a chart, before one for all others.
 const BARS: usize = 12;
@@ -117,7 +117,7 @@ fn levels(label: String, findings: &[&Located]) -> Bar {
 #[derive(Default)]
 struct ChartShare {
     hours: u64,
-    unbounded: Held,
+    unbounded: AcceleratorCount,
 }
 
 /// Sums up holdings by namespace or by team.

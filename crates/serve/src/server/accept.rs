@@ -16,8 +16,8 @@ use tokio_rustls::server::TlsStream;
 use super::activity::Activity;
 use super::body::PeerAddress;
 use super::connection::{self, Capped, Protocol, Surroundings};
-use super::connections::{Guest, Guests};
-use super::fair_queue::Turns;
+use super::connections::{Guest, OpenConnections};
+use super::fair_queue::FairQueue;
 
 /// Pause of the listener when the system has no file descriptor left.
 const EXHAUSTION_PAUSE: Duration = Duration::from_millis(50);
@@ -32,14 +32,14 @@ const ACCEPT_BATCH: usize = 32;
 pub(super) struct Acceptor {
     pub(super) listener: TcpListener,
     tls: Option<Tls>,
-    guests: Guests,
+    guests: OpenConnections,
     around: Surroundings,
     pub(super) connections: JoinSet<()>,
 }
 
 impl Acceptor {
     pub(super) fn new(listener: TcpListener, tls: Option<Tls>, around: Surroundings) -> Self {
-        let guests = Guests::new(around.limits.connections, around.limits.connections_per_source);
+        let guests = OpenConnections::new(around.limits.connections, around.limits.connections_per_source);
         Self { listener, tls, guests, around, connections: JoinSet::new() }
     }
 
@@ -105,7 +105,7 @@ impl Acceptor {
 #[derive(Clone)]
 pub(super) struct Tls {
     pub(super) config: Arc<ServerConfig>,
-    pub(super) turns: Turns,
+    pub(super) turns: FairQueue,
 }
 
 impl Tls {

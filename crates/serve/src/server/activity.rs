@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
-use super::connections::{Class, Guests};
+use super::connections::{Class, OpenConnections};
 
 /// How long an answer may be unread before its connection can be evicted.
 const ANSWER_GRACE: Duration = Duration::from_secs(1);
@@ -66,11 +66,11 @@ pub(super) struct Activity {
     /// The address of the client.
     pub(super) source: IpAddr,
     id: u64,
-    guests: Guests,
+    guests: OpenConnections,
 }
 
 impl Activity {
-    pub(super) fn new(guests: Guests, id: u64, source: IpAddr) -> Self {
+    pub(super) fn new(guests: OpenConnections, id: u64, source: IpAddr) -> Self {
         Self {
             origin: Instant::now(),
             state: AtomicU64::new(Phase::Handshake as u64),

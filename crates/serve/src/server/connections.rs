@@ -65,7 +65,7 @@ impl GuestRefusal {
 
 /// The list of all connections of one port. Clones share it.
 #[derive(Clone, Debug)]
-pub(super) struct Guests(Arc<Mutex<GuestList>>);
+pub(super) struct OpenConnections(Arc<Mutex<GuestList>>);
 
 #[derive(Debug)]
 struct GuestList {
@@ -119,7 +119,7 @@ impl GuestSource {
     }
 }
 
-impl Guests {
+impl OpenConnections {
     pub(super) fn new(places: usize, per_source: usize) -> Self {
         Self(Arc::new(Mutex::new(GuestList {
             places,
@@ -384,7 +384,7 @@ fn move_within<R: Ord>(
 pub(super) struct Guest {
     pub(super) activity: Arc<Activity>,
     id: u64,
-    guests: Guests,
+    guests: OpenConnections,
 }
 
 impl Drop for Guest {
@@ -429,7 +429,7 @@ mod tests {
 
     #[test]
     fn what_has_served_goes_last_and_the_largest_source_pays_first() {
-        let list = Guests::new(8, 100);
+        let list = OpenConnections::new(8, 100);
         let mut guests: Vec<(&'static str, Guest)> = Vec::new();
         for (name, last) in [
             ("api server", 1),
@@ -479,7 +479,7 @@ mod tests {
 
     #[test]
     fn of_what_has_served_the_largest_source_gives_up_the_longest_idle() {
-        let list = Guests::new(5, 4);
+        let list = OpenConnections::new(5, 4);
         let mut guests: Vec<(&'static str, Guest)> = Vec::new();
         for (name, last) in [("a1", 1), ("b1", 2), ("b2", 2), ("b3", 2), ("a2", 1)] {
             let guest = list.admit(source(last)).unwrap();
@@ -494,7 +494,7 @@ mod tests {
         drop(newcomer);
         guests.push(("b4", list.admit(source(2)).unwrap()));
         serve(&guests[4].1);
-        let list = Guests::new(5, 2);
+        let list = OpenConnections::new(5, 2);
         let first = list.admit(source(1)).unwrap();
         let _second = list.admit(source(1)).unwrap();
         let _third = list.admit(source(1)).unwrap();
@@ -503,7 +503,7 @@ mod tests {
 
     #[test]
     fn a_client_that_is_slow_with_a_body_makes_room_for_smaller_sources_only() {
-        let list = Guests::new(3, 3);
+        let list = OpenConnections::new(3, 3);
         let guests: Vec<_> = (0..3).map(|_| list.admit(source(1)).unwrap()).collect();
         guests.iter().for_each(serve);
         // Times have whole milliseconds.
@@ -521,7 +521,7 @@ mod tests {
 
     #[test]
     fn whoever_is_needed_after_all_keeps_its_place() {
-        let list = Guests::new(1, 1);
+        let list = OpenConnections::new(1, 1);
         let first = list.admit(source(1)).unwrap();
         first.activity.set(Phase::Idle);
         let second = list.admit(source(2)).unwrap();
@@ -545,7 +545,7 @@ mod tests {
 
     #[test]
     fn hoarders_do_not_turn_handshakes_away() {
-        let list = Guests::new(20, 16);
+        let list = OpenConnections::new(20, 16);
         let hoarders: Vec<_> =
             (0..20).map(|number| list.admit(source(if number < 9 { 1 } else { 2 })).unwrap()).collect();
         hoarders.iter().for_each(serve);
@@ -557,7 +557,7 @@ mod tests {
 
     #[test]
     fn evicted_connections_that_stay_do_not_turn_away_who_is_served() {
-        let list = Guests::new(100, 100);
+        let list = OpenConnections::new(100, 100);
         let api_server = list.admit(source(1)).unwrap();
         serve(&api_server);
         let crowd: Vec<_> =
@@ -571,7 +571,7 @@ mod tests {
     #[test]
     fn the_cost_of_a_newcomer_does_not_grow_with_their_number() {
         // Each newcomer evicts one, which never leaves: that must have a limit.
-        let list = Guests::new(1000, 1000);
+        let list = OpenConnections::new(1000, 1000);
         let all: Vec<_> = (0..2000_u32)
             .filter_map(|number| list.admit([10, 0, (number / 25 % 40) as u8, 1].into()).ok())
             .collect();

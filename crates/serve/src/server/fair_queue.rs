@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 
 /// Permits and a queue for them. Clones share them.
 #[derive(Clone, Debug)]
-pub(super) struct Turns(Arc<Mutex<TurnQueue>>);
+pub(super) struct FairQueue(Arc<Mutex<TurnQueue>>);
 
 #[derive(Debug)]
 struct TurnQueue {
@@ -21,9 +21,9 @@ struct TurnQueue {
 
 /// A permit. Dropped, it goes to the next source.
 #[derive(Debug)]
-pub(super) struct Turn(Option<Turns>);
+pub(super) struct Turn(Option<FairQueue>);
 
-impl Turns {
+impl FairQueue {
     /// Makes a queue with this number of permits.
     pub(super) fn new(permits: usize) -> Self {
         Self(Arc::new(Mutex::new(TurnQueue {
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn sources_take_turns() {
-        let turns = Turns::new(1);
+        let turns = FairQueue::new(1);
         let mut held = turns.take(source(1)).now_or_never();
         assert!(held.is_some());
         let mut waiting: Vec<_> = [1, 1, 1, 1, 2, 2, 3]
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn whoever_goes_away_gives_way() {
-        let turns = Turns::new(2);
+        let turns = FairQueue::new(2);
         let held: Vec<_> = (0..2).map(|_| turns.take(source(1)).now_or_never().unwrap()).collect();
         let mut gone: Vec<_> = (0..5).map(|_| Box::pin(turns.take(source(1)))).collect();
         let mut stays = Box::pin(turns.take(source(2)));

@@ -9,19 +9,19 @@ use std::task::{Context, Poll};
 use jobgate_core::text::meter::{self, Bounds, Stopped};
 
 /// A future that is stopped when its polls together have taken too many steps, or when a flag is set.
-pub(super) struct BoundedFuture<F> {
+pub(super) struct MeteredFuture<F> {
     /// Dropped when it is stopped, since its state may then be invalid.
     future: Option<Pin<Box<F>>>,
     bounds: Bounds,
 }
 
-impl<F: Future> BoundedFuture<F> {
+impl<F: Future> MeteredFuture<F> {
     pub(super) fn new(future: F, bounds: Bounds) -> Self {
         Self { future: Some(Box::pin(future)), bounds }
     }
 }
 
-impl<F: Future> Future for BoundedFuture<F> {
+impl<F: Future> Future for MeteredFuture<F> {
     type Output = Result<F::Output, Stopped>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -70,7 +70,7 @@ mod tests {
             }
             "done"
         };
-        assert_eq!(BoundedFuture::new(work(), steps(100)).await, Ok("done"));
-        assert_eq!(BoundedFuture::new(work(), steps(99)).await, Err(Stopped));
+        assert_eq!(MeteredFuture::new(work(), steps(100)).await, Ok("done"));
+        assert_eq!(MeteredFuture::new(work(), steps(99)).await, Err(Stopped));
     }
 }

@@ -364,7 +364,7 @@ impl MetricsInner {
         registry.register_collector(Box::new(Process));
         // Series that have alerts exist from the start: a counter that appears with its first event shows no
         // increase.
-        for cause in Fault::OURS.map(Fault::as_str).into_iter().chain([super::retries::LOST]) {
+        for cause in Fault::OURS.map(Fault::as_str).into_iter().chain([super::deferrals::LOST]) {
             drop(inner.faults.get_or_create(&[("cause", cause)]));
         }
         for cause in Fault::NOT_OF_AN_API_SERVER.map(Fault::as_str) {

@@ -24,10 +24,10 @@ use self::admit::{Permits, Unfit, WEIGHED_AT_ONCE};
 use super::body::{Bodies, BodyError, PREFIX_BYTES, PeerAddress, Received};
 use super::certificate::Tokens;
 use super::connection::ServerStage;
-use super::fair_queue::Turns;
-use super::metered::{BoundedFuture, StopOnDrop};
+use super::deferrals::{DeferralTimes, Deferrals};
+use super::fair_queue::FairQueue;
+use super::metered::{MeteredFuture, StopOnDrop};
 use super::queue::{Capacity, ReviewQueue};
-use super::retries::{PutOff, PutOffTimes};
 use super::{Application, Call, duration};
 use crate::server::limits::Limits;
 use crate::server::metrics::Metrics;
@@ -52,8 +52,8 @@ pub(super) struct Site<A> {
     /// Reviews that are evaluated on their own threads, with the memory of heavy ones.
     long_reviews: ReviewQueue,
     /// Turns for weighing bodies that take long to weigh.
-    weighing: Turns,
-    put_off: PutOff,
+    weighing: FairQueue,
+    put_off: Deferrals,
     malformed_lines: Sparing,
     fault_lines: Sparing,
 }
@@ -83,8 +83,8 @@ impl<A: Application> Site<A> {
                 memory_per_source: heavy,
                 light: limits.light,
             }),
-            weighing: Turns::new(WEIGHED_AT_ONCE),
-            put_off: PutOff::new(metrics.clone()),
+            weighing: FairQueue::new(WEIGHED_AT_ONCE),
+            put_off: Deferrals::new(metrics.clone()),
             metrics,
             authenticated: tokens.is_some(),
             tokens,
@@ -96,7 +96,7 @@ impl<A: Application> Site<A> {
     }
 
     /// Returns the reviews that were put off.
-    pub(super) fn put_off(&self) -> PutOff {
+    pub(super) fn put_off(&self) -> Deferrals {
         self.put_off.clone()
     }
 
@@ -146,7 +146,7 @@ impl<A: Application> Site<A> {
         }
         let timeout = asked_for(request.uri().query());
         let mut deadline = began + self.limits.time_for(timeout);
-        let mut times = PutOffTimes { until: began + timeout };
+        let mut times = DeferralTimes { until: began + timeout };
         let version = request.version();
         // Requests without a connection (in tests of the router) have one source.
         let PeerAddress(source) =
@@ -211,7 +211,7 @@ impl<A: Application> Site<A> {
     }
 
     /// Remembers a review that is put off, by the uid in the first part of its body.
-    fn remember(&self, source: IpAddr, prefix: &[u8], times: PutOffTimes) {
+    fn remember(&self, source: IpAddr, prefix: &[u8], times: DeferralTimes) {
         self.put_off.remember(source, self.estimate(prefix).uid, times);
     }
 
@@ -260,7 +260,7 @@ impl<A: Application> Site<A> {
         let result = if let Some(weight) = permits.inline {
             let bounds = Bounds { steps: Some(self.limits.inline_steps), stop: None };
             let answer =
-                AssertUnwindSafe(BoundedFuture::new(self.app.review(call.clone()), bounds)).catch_unwind();
+                AssertUnwindSafe(MeteredFuture::new(self.app.review(call.clone()), bounds)).catch_unwind();
             match timeout_at(deadline.into(), answer).await {
                 Ok(Ok(Err(Stopped))) => {
                     let Permits { _review: review, _body: memory, .. } = permits;
@@ -294,7 +294,7 @@ impl<A: Application> Site<A> {
         let _stop = StopOnDrop(stop.clone());
         let task = spawn_blocking(move || {
             let bounds = Bounds { steps: None, stop: Some(stop) };
-            let answer = AssertUnwindSafe(BoundedFuture::new(async move { app.review(call).await }, bounds))
+            let answer = AssertUnwindSafe(MeteredFuture::new(async move { app.review(call).await }, bounds))
                 .catch_unwind();
             let result = runtime.block_on(async { timeout_at(deadline.into(), answer).await });
             drop(taken);

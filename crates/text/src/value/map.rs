@@ -28,7 +28,7 @@ impl<K: AsRef<str>, V> Map<K, V> {
 
     /// Returns a mapping with entries that are sorted by key, each key once.
     #[must_use]
-    pub fn of_sorted(entries: Vec<(K, V)>) -> Self {
+    pub fn from_sorted(entries: Vec<(K, V)>) -> Self {
         debug_assert!(entries.is_sorted_by(|(left, _), (right, _)| left.as_ref() < right.as_ref()));
         Self(entries)
     }

@@ -14,8 +14,8 @@ use crate::local::paths::{seen, shown};
 use crate::local::render::{Origin, Renderer, of_chart};
 use crate::report::{Kustomized, NotRendered, Render, Rendered, helm_again, helm_dependencies};
 use crate::text::yaml::{self, Chunk};
+use jobgate_lint::FileBytes;
 use jobgate_lint::Input;
-use jobgate_lint::Loaded;
 use jobgate_lint::attribute::RenderedManifest;
 use jobgate_lint::judge::document::helm_source;
 
@@ -92,7 +92,7 @@ pub(super) fn judged(
             (built.text, built.origins)
         }
     };
-    let text = Loaded::new(text);
+    let text = FileBytes::new(text);
     let limits = run.options.limits();
     let chunks: Vec<Option<Chunk>> = yaml::split(text.bytes(), &limits).map(Result::ok).collect();
     let (origins, packed) = match job {

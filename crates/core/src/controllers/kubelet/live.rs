@@ -47,7 +47,12 @@ impl PodProgram {
 
     /// Makes that of pods that are there at the start of a world; `plan` is what a story does to them. `run` is how long
     /// their program runs from when they started, where it says that itself.
-    pub(in super::super) fn of_live(pods: &PodGroup, course: Course, plan: Plan, run: Option<Time>) -> Self {
+    pub(in super::super) fn from_live(
+        pods: &PodGroup,
+        course: Course,
+        plan: Plan,
+        run: Option<Time>,
+    ) -> Self {
         let now = Time::START;
         let is_working = plan.follows_program && !plan.fails_by_itself;
         let plan = Plan { run: if is_working { run } else { plan.run }, ..plan };

@@ -256,7 +256,7 @@ fn tell_later(object: &LiveObject, script: &LiveScript, by: Time) -> Result<Live
         Owner::Object(number) => world.cluster.objects.get(number).and_then(|object| object.gone),
         Owner::Job(_) => None,
     };
-    let outcome = Summary::of_main(&world).outcome(&mut world, script.script.program, is_still);
+    let outcome = Summary::from_main(&world).outcome(&mut world, script.script.program, is_still);
     let count = |is_one: &dyn Fn(&PodGroup) -> bool| {
         let pods = outcome.pods.iter().filter(|pods| is_one(pods));
         pods.map(PodGroup::count).fold(0, u32::saturating_add)

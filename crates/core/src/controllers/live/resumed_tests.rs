@@ -57,7 +57,7 @@ impl Run<'_> {
     /// Returns how it ends from a moment on.
     fn end(world: &mut World) -> Outcome {
         let is_still = world.run_to_end(Time::from_seconds(60 * 86_400)).unwrap();
-        Summary::of_main(world).outcome(world, None, is_still)
+        Summary::from_main(world).outcome(world, None, is_still)
     }
 
     /// Returns the object as it is at a moment, and what happens to it later.

@@ -9,9 +9,9 @@ use super::super::time::Time;
 
 /// The objects of whose end the cache does not know until a moment, as it has them.
 #[derive(Debug, Default)]
-pub(super) struct Behind(BTreeMap<usize, (Time, Object)>);
+pub(super) struct CacheLag(BTreeMap<usize, (Time, Object)>);
 
-impl Behind {
+impl CacheLag {
     /// Returns an object as the cache has it, and when it has what is stored, if it has not.
     pub(super) fn seen<'a>(
         &'a self,

@@ -14,7 +14,7 @@ use super::super::cluster::{Action, Cluster, Controller, Event};
 use super::super::object::Object;
 use super::super::pod_set::Owner;
 use super::super::time::Time;
-use super::cache_lag::Behind;
+use super::cache_lag::CacheLag;
 use super::job_set::{JobSetController, JobSetRelease, ranks_of};
 use super::queue::{Operator, WorkQueue};
 use crate::text::value::Value;
@@ -58,14 +58,14 @@ pub(super) struct TrainJobController {
     /// The runtimes of TrainJobs, as they were at first sight: each is in a `ConfigMap`, which outlives the controller.
     snapshots: BTreeMap<usize, Value>,
     /// The TrainJobs of whose end its cache does not know.
-    behind: Behind,
+    behind: CacheLag,
 }
 
 impl TrainJobController {
     /// Makes one of a release.
     #[must_use]
     fn new(release: TrainerRelease) -> Self {
-        Self { release, queue: WorkQueue::default(), snapshots: BTreeMap::new(), behind: Behind::default() }
+        Self { release, queue: WorkQueue::default(), snapshots: BTreeMap::new(), behind: CacheLag::default() }
     }
 
     /// Returns the TrainJob that is looked at when something happens to an object: itself, or the owner of a JobSet.

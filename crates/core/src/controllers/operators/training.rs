@@ -21,7 +21,7 @@ use super::super::object::Object;
 use super::super::pod_set::Owner;
 use super::super::script::MapOrder;
 use super::super::time::Time;
-use super::cache_lag::Behind;
+use super::cache_lag::CacheLag;
 use super::queue::{Operator, WorkQueue};
 use crate::text::value::Value;
 pub(super) use demand::asked;
@@ -68,7 +68,7 @@ struct TrainingController {
     /// The jobs whose condition `Created` is only in its cache.
     created: BTreeSet<usize>,
     /// The jobs of whose end its cache does not know.
-    behind: Behind,
+    behind: CacheLag,
 }
 
 impl TrainingController {
@@ -79,7 +79,7 @@ impl TrainingController {
             queue: WorkQueue::default(),
             known: BTreeSet::new(),
             created: BTreeSet::new(),
-            behind: Behind::default(),
+            behind: CacheLag::default(),
         }
     }
 

@@ -8,7 +8,7 @@ use crate::text::value::json;
 const HOUR: Time = Time::from_seconds(3_600);
 
 fn assumptions(peers: Peers) -> Assumptions {
-    Assumptions::of_tests(peers)
+    Assumptions::for_tests(peers)
 }
 
 fn gang(ranks: u32, limit: u32) -> Value {

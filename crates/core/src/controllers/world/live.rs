@@ -183,7 +183,7 @@ impl World {
                     .map_or_else(|| plan.clone(), |set| self.beside_program(set, &plan));
                 let group = PodGroup { members, ..group.clone() };
                 let run = run.filter(|_| !plan.serves);
-                let program = PodProgram::of_live(&group, course, plan, run);
+                let program = PodProgram::from_live(&group, course, plan, run);
                 self.push(group, program);
                 let nth = self.cluster.pods.len() - 1;
                 self.observe_head(nth);

@@ -80,11 +80,11 @@ impl<'o> ReferredNames<'o> {
 
 /// The names read from the lists of an object, cached.
 #[derive(Default)]
-pub(super) struct Follows<'o> {
+pub(super) struct Consequence<'o> {
     lists: HashMap<(*const Value, Refers), ReferredNames<'o>>,
 }
 
-impl<'o> Follows<'o> {
+impl<'o> Consequence<'o> {
     /// Tells whether a cause follows from an error or a placeholder elsewhere. Drops those of many items for
     /// which it does.
     pub(super) fn imply(&mut self, cause: &mut Cause, object: &'o Value) -> bool {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::consequences::Follows;
+use super::consequences::Consequence;
 use super::is_of_image;
 use super::structure::short;
 use super::validate::{Cause, Reason};
@@ -23,7 +23,7 @@ pub(super) fn once(causes: Vec<Cause>, object: &Value) -> Vec<Cause> {
     let has_labels = labels.find(object).is_some_and(|labels| !labels.is_null());
     let mut kept: Vec<Cause> = Vec::with_capacity(causes.len());
     let mut lists: HashMap<Pointer, usize> = HashMap::new();
-    let mut follows = Follows::default();
+    let mut follows = Consequence::default();
     for mut cause in causes {
         if follows.imply(&mut cause, object) {
             continue;

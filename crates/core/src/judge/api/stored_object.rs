@@ -60,7 +60,7 @@ impl<'a> Stored<'a> {
             Value::String(text) => text.as_str().into(),
             Value::Array(items) => Self::List(items.iter().map(Self::from_value).collect()),
             // Without spare capacity: nothing is added to it, and there may be many.
-            Value::Object(entries) => Self::Mapping(Map::of_sorted(
+            Value::Object(entries) => Self::Mapping(Map::from_sorted(
                 entries.iter().map(|(key, value)| (key, Self::from_value(value))).collect(),
             )),
         }
@@ -242,7 +242,7 @@ pub(crate) fn fields<'a>(
             fields.push((key, value));
         }
     }
-    Map::of_sorted(fields)
+    Map::from_sorted(fields)
 }
 
 #[cfg(test)]

@@ -400,7 +400,7 @@ fn found(script: &str) -> Vec<String> {
         "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "a"},
         "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [container]}}},
     });
-    let verdict = evaluate(&Policy::default(), &NoFacts, &Request::of_file(&job, None));
+    let verdict = evaluate(&Policy::default(), &NoFacts, &Request::from_file(&job, None));
     let findings = verdict.findings.iter();
     findings.map(|one| format!("{:?} {} {}", one.level, one.rule, one.path)).collect()
 }

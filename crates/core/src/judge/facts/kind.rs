@@ -76,7 +76,7 @@ impl FactKind {
             },
             Self::Runtime(kind) => FactDefinition {
                 name: kind.name,
-                resource: ApiResource::of_kind(kind),
+                resource: ApiResource::from_kind(kind),
                 keeps: Keeps::Spec,
                 needs: Needs::RUNTIMES,
                 // Which claims its pods mount.

@@ -52,7 +52,7 @@ pub(in crate::judge) fn evicted(
     }
     small_size(object)?;
     let queued = QueuedJob::from_object(object, &pod.around.pointer)?;
-    let job = SimulatedJob::of_pod(pod, lines, defaults)?;
+    let job = SimulatedJob::from_pod(pod, lines, defaults)?;
     let wait = job.assumptions.wait_for_pods_ready?;
     let at = job.assumptions.startup + SOON;
     let occurrence = Occurrence { at: Some(at), ..Occurrence::from(incident) };

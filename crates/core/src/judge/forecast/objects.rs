@@ -16,7 +16,7 @@ use crate::judge::cost::{Cost, FIELD};
 use crate::judge::needs::may_be_unread;
 use crate::judge::ranks::WorkloadReading;
 use crate::judge::simulation::{ProgramDefaults, name_of, read_object, weigh};
-use crate::kinds::{Held, Workload};
+use crate::kinds::{AcceleratorCount, Workload};
 use crate::text::meter;
 use crate::text::value::Value;
 
@@ -257,10 +257,10 @@ impl<'a> Question<'_, 'a> {
         if remains.pods.iter().any(|(_, pods)| is_made(pods.created)) {
             return None;
         }
-        let (mut held, mut longest) = (Held::default(), Some(Time::START));
+        let (mut held, mut longest) = (AcceleratorCount::default(), Some(Time::START));
         for (role, pods) in left() {
             let template = self.workload.pods.iter().find(|pod| name_of(pod).eq_ignore_ascii_case(role));
-            held += Held::by_pod(template?)?.times(pods.count().into());
+            held += AcceleratorCount::from_pod(template?)?.times(pods.count().into());
             longest = longest.zip(pods.ended).map(|(longest, ended)| longest.max(ended - failed));
         }
         let seconds = longest.map(|longest| (longest.millis() + 999) / 1_000);

@@ -6,7 +6,7 @@ use crate::text::value::{Value, json};
 
 /// Returns the findings of rules about launchers, as rule and message.
 fn found(object: &Value) -> Vec<String> {
-    let verdict = evaluate(&Policy::default(), &NoFacts, &Request::of_file(object, None));
+    let verdict = evaluate(&Policy::default(), &NoFacts, &Request::from_file(object, None));
     let findings = verdict
         .findings
         .iter()

@@ -21,7 +21,7 @@ impl<'a> Cx<'a> {
     }
 
     /// Returns what [`Self::forecast`] would say if some operations had been applied to the object: those of a fix, or of what a
-    /// help advises. A rule about an incident is silent where both say the same.
+    /// help advises. A rule is silent where both say the same.
     pub(in crate::judge) fn forecast_after(
         &self,
         pod: usize,

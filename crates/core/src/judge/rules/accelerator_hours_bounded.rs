@@ -289,7 +289,7 @@ mod tests {
         let source = "apiVersion: jobgate.dev/v1alpha1\nkind: Policy\nmetadata: {name: limited}\nspec: {rules: {accelerator-hours-bounded: {action: deny, params: {maximum: 100, kueueMaxExecTime: true}}}}\n";
         let policy = Policy::parse(source, "limited").unwrap().with_only(|id| id == "accelerator-hours-bounded");
         let request =
-            Request { operation: Operation::Update, old: Some(old), ..Request::of_file(object, None) };
+            Request { operation: Operation::Update, old: Some(old), ..Request::from_file(object, None) };
         engine::evaluate(&policy, &NoFacts, &request).level()
     }
 
@@ -323,7 +323,7 @@ mod tests {
             let rules = vec![json!({"action": "FailJobSet"}); templates];
             let set = json!({"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "spec": {
                 "failurePolicy": {"rules": rules}, "replicatedJobs": vec![job; templates]}});
-            let judge = || engine::evaluate(&policy, &NoFacts, &Request::of_file(&set, None)).findings.len();
+            let judge = || engine::evaluate(&policy, &NoFacts, &Request::from_file(&set, None)).findings.len();
             crate::text::meter::run(crate::text::meter::Bounds::default(), judge).expect("no bounds").1
         };
         assert!(steps(400, 10) < 5 * steps(100, 10) && steps(10, 400) < 5 * steps(10, 100));

@@ -449,7 +449,7 @@ mod tests {
     /// Returns where the rule finds something, and where its fix leaves nothing to find.
     fn found(object: &Value) -> Vec<String> {
         let judge = |object: &Value| {
-            let verdict = engine::evaluate(&Policy::default(), &NoFacts, &Request::of_file(object, None));
+            let verdict = engine::evaluate(&Policy::default(), &NoFacts, &Request::from_file(object, None));
             let findings = verdict.findings.into_iter();
             findings.filter(|finding| finding.rule == "annotation-at-its-level").collect::<Vec<_>>()
         };

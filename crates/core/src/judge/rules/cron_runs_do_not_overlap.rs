@@ -290,7 +290,7 @@ mod tests {
             runtime: Time::from_seconds(1_200),
             startup: Time::from_seconds(60),
             checkpoint: None,
-            ..Assumptions::of_tests(Peers::Independent)
+            ..Assumptions::for_tests(Peers::Independent)
         };
         let story = [Occurrence::from(Incident::NodeLost)];
         for replacement in ["Failed", "TerminatingOrFailed"] {

@@ -272,7 +272,7 @@ fn no_field(cx: &mut Cx<'_>) {
     let unbounded = workload.pods.iter().find(|pod| (!holds || pod.holds_accelerators()) && !bounded(pod));
     let Some(pod) = unbounded else { return };
     let field = pod.spec.get(FIELD);
-    let cost = Cost::of_run(workload, pod.run, (None, Attempts::Unknown));
+    let cost = Cost::from_run(workload, pod.run, (None, Attempts::Unknown));
     let (name, group) = (workload.kind.name, workload.kind.group);
     let message = hangs(cost, &format!("a {name} of {group} has no deadline"), "someone notices");
     if let Some(finding) = cx.missing(&field.pointer, message) {
@@ -306,7 +306,7 @@ fn check_run(cx: &mut Cx<'_>, (index, run): (usize, &Run<'_>), attempts: Attempt
         Field::Set(value) if !is_short(value) => {
             let most = maximum.unwrap_or(value);
             let below = below_period(cx.workload);
-            let cost = Cost::of_run(cx.workload, index, (Some(value), attempts));
+            let cost = Cost::from_run(cx.workload, index, (Some(value), attempts));
             let cost = cost.map(|cost| format!("; {cost}")).unwrap_or_default();
             let message = format!("`{name}` is {value}, above the policy's maximum of {most}{cost}");
             let finding = cx.report(&field.pointer, message);
@@ -377,7 +377,7 @@ fn is_missing(
     let until = if is_replaced { "the next run replaces it" } else { "someone notices" };
     // Kueue's label is a limit, even if it is too long.
     let seconds = kueue.and_then(|kueue| kueue.seconds.ok());
-    let cost = Cost::of_run(workload, index, (seconds, attempts)).filter(|_| !is_replaced);
+    let cost = Cost::from_run(workload, index, (seconds, attempts)).filter(|_| !is_replaced);
     let loss = cost.map_or(Loss::PODS_WITHOUT_LIMIT, |cost| cost.loss());
     let borrowed = outlives_in(workload);
     let is_unset = format!("`{}` is not set", workload.kind.deadline_name());

@@ -183,7 +183,7 @@ fn check(cx: &mut Cx<'_>) {
         let mut loss = None;
         let message = match forecast {
             // The rule retries-cover-a-gang says it.
-            Some(forecast) if forecast.exceeds_limit() && GangRetries::of_pod(cx, index).is_some() => continue,
+            Some(forecast) if forecast.exceeds_limit() && GangRetries::from_pod(cx, index).is_some() => continue,
             // What `mpirun` starts processes in does not fail with them.
             Some(forecast) if forecast.exceeds_limit() && !lines.containers.iter().any(drives_others) => format!(
                 "`backoffLimit` ({retries}) is less than the {} pods of {launcher}, which fail together: when one \

@@ -631,7 +631,7 @@ use crate::judge::verdict::Verdict;
     fn what_is_created_only_is_filled_as_the_cluster_would() {
         let object = job(&json!({"generateName": "train-"}), &json!([own()]));
         let fills = |object: &Value| {
-            evaluate(&Policy::default(), &NoFacts, &Request::of_file(object, None))
+            evaluate(&Policy::default(), &NoFacts, &Request::from_file(object, None))
                 .findings
                 .iter()
                 .any(|finding| finding.rule == "gpu-toleration" && finding.fills)

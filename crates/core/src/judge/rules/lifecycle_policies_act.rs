@@ -297,7 +297,7 @@ mod tests {
     fn found(old: Option<&Value>, object: &Value) -> Vec<String> {
         let policy = OfRules::default().with_only(|id| id == "lifecycle-policies-act");
         let operation = if old.is_some() { Operation::Update } else { Operation::Create };
-        let request = Request { operation, old, ..Request::of_file(object, None) };
+        let request = Request { operation, old, ..Request::from_file(object, None) };
         let findings = engine::evaluate(&policy, &NoFacts, &request).findings;
         findings.iter().map(|finding| finding.path.to_path()).collect()
     }

@@ -417,7 +417,7 @@ mod tests {
             operation: Operation::Update,
             origin: Origin::Admission,
             old: Some(&old),
-            ..Request::of_file(&new, None)
+            ..Request::from_file(&new, None)
         };
         engine::evaluate(policy, &NoFacts, &request).restore
     }

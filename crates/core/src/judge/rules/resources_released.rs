@@ -114,7 +114,7 @@ use crate::judge::forecast::objects::Cause;
 use crate::judge::kueue::QUEUE;
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cx, Exportable, Fills, Kinds, Rule};
-use crate::kinds::{Field, Held, Leak, PodTemplate, Release, Ttl, Workload};
+use crate::kinds::{Field, AcceleratorCount, Leak, PodTemplate, Release, Ttl, Workload};
 use crate::text::lines::cut;
 use crate::text::patch::Op;
 use crate::text::value::Value;
@@ -172,7 +172,7 @@ fn check(cx: &mut Cx<'_>) {
     let until = ttl
         .map(|ttl| format!(" for {ttl} more seconds (`{}`)", workload.kind.ttl_name()))
         .unwrap_or_default();
-    let held = Held::by_pods(&workload.pods);
+    let held = AcceleratorCount::from_pods(&workload.pods);
     // The cost comes first: a warning may have no room for the rest.
     let cost = held.and_then(|held| Cost::new(held, ttl.map(|ttl| ttl.max(0))));
     let cost = cost.map(|cost| format!("{cost}: ")).unwrap_or_default();
@@ -290,7 +290,7 @@ fn report_without_accelerators(cx: &mut Cx<'_>, release: Release, is_refused: bo
     // field.
     let is_said = workload.has_finished() || workload.deadline().is_set() && !is_refused;
     // Nor where a wrong type hides what the pods hold.
-    let is_hidden = workload.pods.is_empty() || Held::by_pods(&workload.pods).is_none();
+    let is_hidden = workload.pods.is_empty() || AcceleratorCount::from_pods(&workload.pods).is_none();
     if !release.without_accelerators || is_said || is_hidden {
         return;
     }

@@ -128,7 +128,7 @@ const FAIL_ALWAYS: Incident = Incident::CrashAll;
 fn check(cx: &mut Cx<'_>) {
     let attempts = cx.number(&ATTEMPTS);
     for (index, pod) in cx.workload.pods.iter().enumerate() {
-        let Some(gang) = GangRetries::of_pod(cx, index) else { continue };
+        let Some(gang) = GangRetries::from_pod(cx, index) else { continue };
         let needed = gang.needed(attempts);
         if gang.limit >= needed {
             continue;
@@ -143,7 +143,8 @@ fn check(cx: &mut Cx<'_>) {
         // Where there is no retry, the first failure decides, and its cost is said.
         let incident = if gang.survived() == 0 { FAILS } else { FAIL_ALWAYS };
         let now = cx.forecast(index, incident);
-        // Until the limit ends the Job, a higher one changes nothing, so the fix needs no question: it always ends later.
+        // Until the limit ends the Job, a higher one changes nothing, and then it does not end the Job. So the fix needs no
+        // question.
         if now.as_ref().is_none_or(Forecast::exceeds_limit) {
             report(cx, (index, &gang), now.as_ref(), fix);
         }
@@ -216,7 +217,7 @@ mod tests {
     #[test]
     fn as_many_attempts_are_made_as_the_limit_has_failures_of_all_pods() {
         let defaults = ProgramDefaults::default();
-        let assumptions = Assumptions::of_tests(Peers::Exit(defaults.peer_timeout));
+        let assumptions = Assumptions::for_tests(Peers::Exit(defaults.peer_timeout));
         for (ranks, limit) in [(2, 6), (4, 6), (4, 3), (4, 4), (16, 6), (16, 20), (16, 47), (16, 48), (3, 9)] {
             for in_place in [false, true] {
                 let policy = if in_place { "OnFailure" } else { "Never" };

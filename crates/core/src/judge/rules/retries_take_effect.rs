@@ -369,7 +369,7 @@ mod tests {
     fn found(old: Option<&Value>, object: &Value) -> Vec<(String, String)> {
         let policy = Policy::default().with_only(|id| id == "retries-take-effect");
         let operation = if old.is_some() { Operation::Update } else { Operation::Create };
-        let request = Request { operation, old, ..Request::of_file(object, None) };
+        let request = Request { operation, old, ..Request::from_file(object, None) };
         let findings = engine::evaluate(&policy, &NoFacts, &request).findings;
         findings.iter().map(|finding| (finding.path.to_path(), finding.level.as_str().to_owned())).collect()
     }

@@ -116,7 +116,7 @@ use crate::judge::peers::{has_word, others_wait, runs_torchrun};
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cx, Exportable, Kinds, Rule};
 use crate::judge::spot::Spot;
-use crate::judge::pod_loss::{PREEMPTIBLE, Taking};
+use crate::judge::pod_loss::{PREEMPTIBLE, PodLoss};
 use crate::kinds::{Container, Disruption, Field, Part, PodTemplate};
 use crate::text::lines::cut;
 use crate::text::patch::Op;
@@ -166,7 +166,7 @@ fn check(cx: &mut Cx<'_>) {
     // Read once: there may be many templates.
     let (is_free, is_shared) = (OnceCell::new(), OnceCell::new());
     for (index, pod) in workload.pods.iter().enumerate() {
-        let Some(taking) = Taking::of_pods(cx, pod) else { continue };
+        let Some(taking) = PodLoss::from_pods(cx, pod) else { continue };
         match disruption {
             Disruption::FailsJob => of_job(cx, index, &taking),
             Disruption::FailsSet { restarts, rules, uncounted } => {
@@ -223,7 +223,7 @@ fn retries(spec: &Part<'_>) -> Option<i64> {
 fn report<'c>(
     cx: &'c mut Cx<'_>,
     policy: &Part<'_>,
-    taking: &Taking,
+    taking: &PodLoss,
     message: String,
 ) -> Option<&'c mut Finding> {
     let finding = if policy.is_set() {
@@ -245,7 +245,7 @@ fn fail_with_it(forecast: Option<&Forecast>) -> Option<u32> {
     Some(forecast.at_once - 1).filter(|others| *others > 0)
 }
 
-fn of_job(cx: &mut Cx<'_>, index: usize, taking: &Taking) {
+fn of_job(cx: &mut Cx<'_>, index: usize, taking: &PodLoss) {
     let pod = &cx.workload.pods[index];
     let spec = &pod.around;
     let policy = spec.get(POLICY);
@@ -318,7 +318,7 @@ fn ignores(spec: &Part<'_>) -> Option<(Safety, Vec<Op>)> {
     Some((safety, ops))
 }
 
-fn of_set(cx: &mut Cx<'_>, index: usize, taking: &Taking, restarts: &Part<'_>, uncounted: &'static str) {
+fn of_set(cx: &mut Cx<'_>, index: usize, taking: &PodLoss, restarts: &Part<'_>, uncounted: &'static str) {
     let pod = &cx.workload.pods[index];
     let spec = &pod.around;
     let policy = spec.get(POLICY);
@@ -360,7 +360,7 @@ fn of_set(cx: &mut Cx<'_>, index: usize, taking: &Taking, restarts: &Part<'_>, u
     }
 }
 
-fn of_role(cx: &mut Cx<'_>, index: usize, taking: &Taking, others_wait: bool) {
+fn of_role(cx: &mut Cx<'_>, index: usize, taking: &PodLoss, others_wait: bool) {
     let pod = &cx.workload.pods[index];
     let field = pod.around.get("restartPolicy");
     let Some(unset) = cx.workload.kind.retries.map(|retries| retries.unset) else { return };
@@ -412,8 +412,8 @@ fn of_policies(cx: &mut Cx<'_>, runs: &Part<'_>, policies: &Part<'_>) {
     let most = if most == 0 { DEFAULT_RUNS } else { most };
     for (index, pod) in cx.workload.pods.iter().enumerate() {
         let own = pod.around.get("policies");
-        let of_policy = || Taking::of_policy(own.mappings().chain(policies.mappings()));
-        let Some(taking) = Taking::of_pods(cx, pod).or_else(of_policy) else { continue };
+        let of_policy = || PodLoss::from_policy(own.mappings().chain(policies.mappings()));
+        let Some(taking) = PodLoss::from_pods(cx, pod).or_else(of_policy) else { continue };
         // Who may be evicted now and then has runs for it.
         if taking.spot.is_none() && most >= ENOUGH {
             continue;
@@ -456,7 +456,7 @@ fn of_policies(cx: &mut Cx<'_>, runs: &Part<'_>, policies: &Part<'_>) {
 }
 
 /// Reports pods on spot nodes that do not get all of their grace period.
-fn time_to_end(cx: &mut Cx<'_>, pod: &PodTemplate<'_>, taking: &Taking, spot: &Spot) {
+fn time_to_end(cx: &mut Cx<'_>, pod: &PodTemplate<'_>, taking: &PodLoss, spot: &Spot) {
     let field = pod.spec.get("terminationGracePeriodSeconds");
     let most = spot.seconds_to_end;
     // The API server writes the default into built-in kinds.

@@ -97,7 +97,7 @@ fn check(cx: &mut Cx<'_>) {
         let Some(topology) = field.text().set() else { continue };
         let Some(slice) = chips_of(topology) else { continue };
         // Each Job of the template has a slice of its own.
-        let count = PodCount::of_job(&pod.around);
+        let count = PodCount::from_job(&pod.around);
         let Some((pods, each)) = count.most.zip(chips_of_pod(pod)) else { continue };
         let fills = each <= slice && pods.saturating_mul(each) % slice == 0;
         if pods < 1 || each < 1 || fills {

@@ -97,7 +97,7 @@ impl DocumentView<'_> {
     where
         Self: 'o,
     {
-        let mut request = Request::of_file(object, self.context.options.today);
+        let mut request = Request::from_file(object, self.context.options.today);
         if request.namespace.is_empty() && !workload.kind.cluster_scoped {
             request.namespace = self.context.options.namespace;
         }

@@ -1,6 +1,7 @@
 //! What of a document is not judged, and why.
 //!
-//! Every reason of an object is chosen here; those of texts that cannot be read are chosen where they are split.
+//! The reasons for objects are chosen here, with those of `known_kind` for objects that no API server has; those for texts that
+//! cannot be read are chosen where texts are split.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;

@@ -36,7 +36,7 @@ pub(super) fn permissions(observed: &Observed) -> CheckOutcome {
         (right.group, right.resource) == (resource.group, resource.name)
     };
     let is_parent =
-        |right: &Right| Kind::with_children().any(|kind| is_of(right, ApiResource::of_kind(kind)));
+        |right: &Right| Kind::with_children().any(|kind| is_of(right, ApiResource::from_kind(kind)));
     let certificates = lacks(&|right| right.certificates);
     let parents = lacks(&is_parent);
     if !certificates.is_empty() {

@@ -89,7 +89,7 @@ pub(super) fn rights(observed: &Observed) -> Vec<Right> {
     let facts = FactKind::all().map(|kind| (kind.definition().resource, verbs));
     // Parents are never listed.
     let parents =
-        Kind::with_children().map(|kind| (ApiResource::of_kind(kind), &verbs[..verbs.len().min(1)]));
+        Kind::with_children().map(|kind| (ApiResource::from_kind(kind), &verbs[..verbs.len().min(1)]));
     for (ApiResource { group, name: resource, .. }, verbs) in facts.chain(parents) {
         rights.extend(verbs.iter().map(|verb| Right {
             verb,

@@ -22,17 +22,17 @@ const MAX: usize = 4096;
 
 /// The reviews that were put off. Clones share them.
 #[derive(Clone, Debug)]
-pub(super) struct PutOff(Arc<PutOffInner>);
+pub(super) struct Deferrals(Arc<DeferralsInner>);
 
 #[derive(Debug)]
-struct PutOffInner {
+struct DeferralsInner {
     hasher: RandomState,
     metrics: Metrics,
     /// Their number, which can be read without the lock.
     count: AtomicUsize,
     /// Reviews that were lost since the last log line about that.
     unsaid: AtomicUsize,
-    reviews: Mutex<BTreeMap<PutOffKey, PutOffTimes>>,
+    reviews: Mutex<BTreeMap<PutOffKey, DeferralTimes>>,
 }
 
 /// The source of a review, and the hash of its uid.
@@ -40,7 +40,7 @@ type PutOffKey = (IpAddr, u64);
 
 /// The times of a review that was put off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct PutOffTimes {
+pub(super) struct DeferralTimes {
     /// When the caller gives up, by the timeout of its first attempt.
     pub(super) until: Instant,
 }
@@ -48,14 +48,14 @@ pub(super) struct PutOffTimes {
 /// A review that was put off and is being retried. Dropped without an answer, it is lost.
 #[derive(Debug)]
 pub(super) struct Again {
-    all: PutOff,
-    pub(super) times: PutOffTimes,
+    all: Deferrals,
+    pub(super) times: DeferralTimes,
     answered: bool,
 }
 
-impl PutOff {
+impl Deferrals {
     pub(super) fn new(metrics: Metrics) -> Self {
-        Self(Arc::new(PutOffInner {
+        Self(Arc::new(DeferralsInner {
             hasher: RandomState::new(),
             metrics,
             count: AtomicUsize::new(0),
@@ -70,7 +70,7 @@ impl PutOff {
     }
 
     /// Remembers a review. Without a uid it cannot be recognized again, and counts as lost.
-    pub(super) fn remember(&self, source: IpAddr, uid: &[u8], times: PutOffTimes) {
+    pub(super) fn remember(&self, source: IpAddr, uid: &[u8], times: DeferralTimes) {
         let key = self.key(source, uid);
         let mut reviews = self.lock();
         let own = || reviews.range((source, 0)..=(source, u64::MAX)).count();
@@ -127,7 +127,7 @@ impl PutOff {
         (source, self.0.hasher.hash_one(uid))
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<PutOffKey, PutOffTimes>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<PutOffKey, DeferralTimes>> {
         self.0.reviews.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -163,14 +163,14 @@ mod tests {
         text.lines().find_map(|line| line.strip_prefix(series)?.parse().ok()).unwrap()
     }
 
-    fn times(now: Instant) -> PutOffTimes {
-        PutOffTimes { until: now + Duration::from_secs(3) }
+    fn times(now: Instant) -> DeferralTimes {
+        DeferralTimes { until: now + Duration::from_secs(3) }
     }
 
     #[test]
     fn what_is_not_asked_again_in_time_is_a_fault() {
         let (metrics, now) = (Metrics::new(), Instant::now());
-        let all = PutOff::new(metrics.clone());
+        let all = Deferrals::new(metrics.clone());
         assert_eq!(lost(&metrics), 0, "the series is there from the start");
         for uid in ["a", "b", "c"] {
             all.remember(source(1), uid.as_bytes(), times(now));
@@ -192,7 +192,7 @@ mod tests {
     #[test]
     fn put_off_twice_it_keeps_its_time() {
         let (metrics, now) = (Metrics::new(), Instant::now());
-        let all = PutOff::new(metrics.clone());
+        let all = Deferrals::new(metrics.clone());
         all.remember(source(1), b"a", times(now));
         let again = all.again(source(1), b"a").unwrap();
         all.remember(source(1), b"a", again.times);
@@ -205,7 +205,7 @@ mod tests {
     #[test]
     fn the_table_is_bounded_and_what_does_not_fit_counts() {
         let (metrics, now) = (Metrics::new(), Instant::now());
-        let all = PutOff::new(metrics.clone());
+        let all = Deferrals::new(metrics.clone());
         for number in 0..1000_u32 {
             all.remember(source(1), &number.to_le_bytes(), times(now));
         }
