@@ -107,7 +107,7 @@ pub(crate) fn checked_patch(
         return Ok(ops);
     }
     patch::apply_in_place(&mut object, &reverse).map_err(|_| Doubt::DoesNotApply)?;
-    let ids: Vec<RuleId> = denied.keys().map(|id| RuleId::clone(id)).collect();
+    let ids: Vec<RuleId> = denied.keys().copied().cloned().collect();
     let first = judge(Which::Only(&ids), &object);
     let before = denials(&first);
     if denied.into_iter().any(|(rule, count)| count > before.get(rule).copied().unwrap_or_default()) {
