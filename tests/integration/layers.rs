@@ -61,9 +61,12 @@ fn layers_are_found_by_whatever_way_they_are_named() {
     assert_eq!(names("use super::super::Options;", 3), [""; 0]);
     assert_eq!(names("mod tests {\n    use super::super::Options;", 2), [""; 0]);
     assert_eq!(names("f(\"https://a\", crate::cli::x)", 1), ["cli"]);
-    for hidden in
-        ["use crate as root;", "extern crate self as all;", "$crate::cli::x()", "#[path = \"../cli/x.rs\"] mod x;"]
-    {
+    for hidden in [
+        "use crate as root;",
+        "extern crate self as all;",
+        "$crate::cli::x()",
+        "#[path = \"../cli/x.rs\"] mod x;",
+    ] {
         assert!(std::panic::catch_unwind(|| names(hidden, 1)).is_err(), "{hidden}");
     }
 }

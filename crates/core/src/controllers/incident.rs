@@ -55,7 +55,7 @@ pub enum Incident {
     Missed(Time),
 }
 
-/// How long the CronJob controller is away where nobody says it.
+/// How long the CronJob controller is down by default.
 const MISSED: Time = Time::from_seconds(3_600);
 
 /// Which pods an incident is about.

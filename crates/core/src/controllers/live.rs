@@ -1,7 +1,7 @@
-//! A Job of a cluster, or an object of an operator, as it is at a moment: where it stands, what it waits for, and a world that goes on from there.
+//! A Job of a cluster, or an object of an operator, at a moment: its state, what it waits for, and a world that continues from
+//! there.
 //!
-//! No clock is read: whoever asks says which moment it is. All times count from that moment, so that what was before it is
-//! negative.
+//! No clock is read: the caller passes the moment. All times count from it, and earlier ones are negative.
 
 mod assumptions;
 mod backoff;

@@ -98,8 +98,8 @@ impl ObjectStory<'_> {
         }
     }
 
-    /// Returns what comes of a script within some work, of which it takes what it does; nothing where the end depends on the
-    /// part of the second in which the object is created, or on what its operator does in no fixed order.
+    /// Returns the outcome of a script, within a budget of work, which it reduces; `None` if the end depends on the part of the
+    /// second in which the object is created, or on an order that its operator does not fix.
     ///
     /// # Errors
     ///
@@ -125,7 +125,7 @@ impl ObjectStory<'_> {
         outcome
     }
 
-    /// Returns what there is of the object after a while, within some work, of which it takes what it does.
+    /// Returns the state of the object after a while, within a budget of work, which it reduces.
     ///
     /// # Errors
     ///

@@ -154,8 +154,8 @@ pub fn tell(spec: &Value, script: Script) -> Result<Outcome, TooLong> {
     tell_from(Clock::default(), spec, script)
 }
 
-/// Returns what comes of a script without changes of the `spec`, within some work, of which it takes what it does; nothing
-/// where the end depends on the part of the second in which the Job is created.
+/// Returns the outcome of a script that does not change the `spec`, within a budget of work, which it reduces; `None` if the
+/// end depends on the part of the second in which the Job is created.
 ///
 /// # Errors
 ///

@@ -1,5 +1,5 @@
-//! Several findings about one thing. Of those about one incident at one object, the one with the larger loss stands, and names the
-//! others.
+//! Several findings about one thing. Of those about one incident at one object, the one with the largest loss is kept, with the
+//! others as its labels.
 
 use std::cmp::Reverse;
 use std::mem::{Discriminant, discriminant};
@@ -25,9 +25,9 @@ pub(super) fn give_way(findings: &mut Vec<Finding>, rules: &RuleSet, object: &Va
     findings.extend(giving);
 }
 
-/// Joins the findings of different rules about one incident, which are sorted. The finding that stands is that of the highest level,
-/// then of the larger loss, then the first; the others are its labels. A finding with a fix stays as it is:
-/// its fix would not do away with what the other one says.
+/// Joins the findings of different rules about one incident, which are sorted. The one with the highest level is kept,
+/// then the larger loss, then the first; the others become its labels. A finding with a fix is not joined:
+/// its fix would not resolve the other one.
 pub(super) fn relate(findings: &mut Vec<Finding>) {
     let mut incidents: Vec<(Discriminant<Incident>, Vec<usize>)> = Vec::new();
     for (index, finding) in findings.iter().enumerate() {

@@ -124,7 +124,7 @@ pub(crate) struct SuccessRule {
     pub(crate) count: Option<u32>,
 }
 
-/// `terminationGracePeriodSeconds` where nobody says it.
+/// The default of `terminationGracePeriodSeconds`.
 pub(in super::super) const GRACE: Time = Time::from_seconds(30);
 
 fn number(value: &Value, key: &str) -> Option<u32> {

@@ -34,7 +34,7 @@ pub(super) struct Maker {
 }
 
 impl Maker {
-    /// Returns who made an object; nothing where it is none that is looked at.
+    /// Returns the maker of an object; `None` if it is not one of the known makers.
     pub(super) fn from_object(object: &Value) -> Option<Self> {
         let mut owners = items(object, "/metadata/ownerReferences");
         let controller = owners.find(|owner| owner.get("controller").and_then(Value::as_bool) == Some(true));

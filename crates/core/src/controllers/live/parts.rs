@@ -163,7 +163,7 @@ fn by_order(pods: &[&LivePod]) -> Vec<Option<u32>> {
     pods.iter().map(|pod| if pod.is_active() { first.next() } else { others.next() }).collect()
 }
 
-/// Numbers pods of which so many are a replica: those of a replica follow one another.
+/// Numbers pods in groups of `hosts`: a replica has that many, and its pods get consecutive numbers.
 fn by_hosts(pods: &[&LivePod], hosts: u32) -> Vec<Option<u32>> {
     let replica = |pod: &'_ &LivePod| pod.host.as_ref().map(|(replica, _)| replica.clone());
     let replicas: BTreeSet<String> = pods.iter().filter_map(replica).collect();

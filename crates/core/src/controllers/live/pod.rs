@@ -32,7 +32,7 @@ const ROLES: [&str; 5] = [
 ];
 /// Labels of operators that number the pods of a role.
 const REPLICAS: [&str; 2] = ["training.kubeflow.org/replica-index", "volcano.sh/task-index"];
-/// Labels of Ray workers of which several are a replica: the name of that, and the number in it.
+/// Labels of Ray workers with several pods a replica: the name of the replica, and the number of the pod in it.
 const RAY_REPLICA: &str = "ray.io/worker-group-replica-name";
 const RAY_HOST: &str = "ray.io/replica-host-index";
 /// Annotations of the pods of a Volcano Job: the version of the job that made them, and whether it killed them since.

@@ -209,7 +209,7 @@ impl WaitFor {
 }
 
 impl Wait {
-    /// Returns its place among others: what stands in the way comes first, and running pods are last.
+    /// Returns its rank among others: blockers come first, and running pods last.
     pub(super) fn order(&self) -> u8 {
         match self.what {
             WaitFor::LeftOver { .. } => 4,
