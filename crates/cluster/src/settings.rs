@@ -88,7 +88,7 @@ pub struct Settings {
     pub longest_pause: Duration,
     /// A repeated list starts at a random time within this span.
     pub relist_spread: Duration,
-    /// How long [`Claims::ready`] waits for the first list.
+    /// How long [`crate::Claims::ready`] waits for the first list.
     pub startup_wait: Duration,
     /// With more claims than this, the cache is not used and each claim is read by itself.
     pub max_claims: usize,

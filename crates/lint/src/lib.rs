@@ -1,6 +1,6 @@
 //! The linter: from the text of a manifest to findings and edits. It opens no file and starts no process.
 //!
-//! [`judge`] splits a text into documents, judges each object of them as the webhook would, and locates each finding in
+//! [`judge()`] splits a text into documents, judges each object of them as the webhook would, and locates each finding in
 //! the text. With fixes, it returns the edits that apply them. [`claims`] reads the claims and other objects of a
 //! file; the caller collects them from all files first.
 

@@ -18,7 +18,7 @@ pub struct Options {
     /// Whether the formats human, concise and github leave out the summary.
     pub quiet: bool,
     /// Whether only the number of findings of each rule is written. Only formats that
-    /// [have statistics](Format::has_statistics) do.
+    /// [have statistics](crate::Format::has_statistics) do.
     pub statistics: bool,
     /// Whether what costs most comes first, where findings are grouped by rule.
     pub by_cost: bool,

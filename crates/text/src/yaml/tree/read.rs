@@ -54,7 +54,7 @@ pub(in crate::yaml) fn read(
     }
 }
 
-/// Tells whether Go's decoder may accept what the parser rejected: see [`crate::yaml::quoted`].
+/// Tells whether Go's decoder may accept what the parser rejected: see [`crate::yaml::quotes`].
 fn is_strict(kind: &ErrorKind) -> bool {
     matches!(
         kind,
